@@ -82,11 +82,15 @@ def _without_silences(samples: Floats, rate: int) -> Floats:
 
 
 def beginning(source: recording.Source, rate: int) -> Floats:
-    """A recording at ``rate``, float32 mono; of one that is too long for a voice only so much that this can be told.
+    """A recording at ``rate``, float32 mono; of one that is a little too long only so much that this can be told.
 
     Raises:
         RecordingError: it is no audio, or damaged.
+        OptionError: it says that it is too long.
     """
+    told = recording.open_recording(source).seconds
+    if told > LONGEST_SECONDS:
+        check_length(told)
     return recording.beginning(source, rate, LONGEST_SECONDS + 1)
 
 

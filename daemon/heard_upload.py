@@ -314,6 +314,10 @@ def _checked(
     names = {"keyterms": found.name("keywords")}
     try:
         speakers = format == "diarized_json" or asked.flag("diarize")
+        if speakers and (format == "text" or (format == "json" and not words)):
+            told = f"diarize: {format} tells no speakers; diarized_json, verbose_json, srt and vtt do"
+            asked.ignore("diarize", told, strict=strict)
+            speakers = False
         options = ListenOptions(language=forced, keyterms=asked.keywords(), interim=False, speakers=speakers)
     except OptionError as error:
         raise body.wrong(names["keyterms"], f"{names['keyterms']}: {error.reason}") from None

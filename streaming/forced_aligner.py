@@ -70,8 +70,9 @@ class ForcedAligner:
         if manifest.aligner is None or spec.stem is None:
             raise ManifestError(f"{directory} holds {manifest.name}, which aligns no words: a ForcedAligner is needed")
         self.manifest = manifest
-        graphs = [Graph(directory / name, threads=threads, provider=provider) for name in (spec.stem, spec.body)]
-        self._encoder = AudioEncoder(spec, graphs[0], graphs[1], manifest.mel.bins)
+        stem = Graph(directory / spec.stem, threads=threads, provider=provider, convolves=True)
+        body = Graph(directory / spec.body, threads=threads, provider=provider)
+        self._encoder = AudioEncoder(spec, stem, body, manifest.mel.bins)
         self._log_mel = LogMel(manifest.mel, load_filters(directory / manifest.mel.filters))
         frames = int(seconds * manifest.mel.sample_rate) // manifest.mel.hop_length
         rows = rows_of(frames, spec.chunk_frames, spec.chunk_rows) + TEXT_ROWS

@@ -5,8 +5,8 @@ from typing import Any, BinaryIO, Final
 
 from starlette.types import Receive, Scope, Send
 
-from audio.recording import RecordingError, open_recording
-from codec.clone import LONGEST_SECONDS, beginning, check_length
+from audio.recording import RecordingError
+from codec.clone import LONGEST_SECONDS, beginning
 from codec.model import TtsModel
 from codec.voices import CannotClone, VoiceInfo
 from daemon import body
@@ -96,9 +96,6 @@ def _cloned(model: TtsModel, field: str, file: BinaryIO, name: str, text: str | 
     """Make and store the voice; runs in a worker thread."""
     rate = model.sample_rate
     try:
-        told = open_recording(file).seconds
-        if told > LONGEST_SECONDS:
-            check_length(told)
         heard = beginning(file, rate)
         with body.storing("the voice"):
             return _find(model, model.clone(name, heard, rate, text).id)

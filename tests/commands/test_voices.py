@@ -42,7 +42,7 @@ def test_a_voice_is_added_spoken_with_and_removed(hearsay: Run, tts_directory: P
 
 
 def test_what_cannot_be_added_or_removed_is_one_line(hearsay: Run, tts_directory: Path, tmp_path: Path):
-    """A preset, a stranger, a model without an encoder, and a recording that is too short."""
+    """A preset, a stranger, a model without an encoder, and a recording that is too short or too long."""
     preset = next(iter(read_tts(tts_directory).voices))
     for verb, name, model, message in (
         ("remove", preset, tts_directory, "cannot be deleted"),
@@ -52,12 +52,12 @@ def test_what_cannot_be_added_or_removed_is_one_line(hearsay: Run, tts_directory
     ):
         done = hearsay("voices", verb, name, *([CLIP] if verb == "add" else []), "--tts-model", model)
         assert done.returncode == 2 and message in done.stderr and len(done.stderr.splitlines()) == 1
-    soundfile.write(tmp_path / "short.wav", np.zeros(8000), 16_000)
-    done = hearsay("voices", "add", "me", tmp_path / "short.wav", "--tts-model", tts_directory)
-    assert (done.returncode, done.stderr) == (
-        1,
-        f"hearsay: {tmp_path}/short.wav: 0.5 s of audio, it must be 1 to 30 s\n",
-    )
+    for seconds in (0.5, 63.0):
+        file = tmp_path / "sound.wav"
+        soundfile.write(file, np.zeros(round(seconds * 16_000)), 16_000)
+        done = hearsay("voices", "add", "me", file, "--tts-model", tts_directory)
+        told = f"hearsay: {file}: {seconds} s of audio, it must be 1 to 30 s\n"
+        assert (done.returncode, done.stderr) == (1, told)
 
 
 def test_help_tells_the_bounds_of_both_kinds(hearsay: Run):

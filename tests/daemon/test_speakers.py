@@ -162,6 +162,9 @@ def test_every_format_tells_who_speaks_where_it_is_asked(daemon: Background, fil
     words = ask(daemon, file, diarize="true", **fields).json()["words"]
     assert {word["speaker"] for word in words} == {"A", "B"}
     assert not any("speaker" in word for word in ask(daemon, file, **fields).json()["words"])
+    for format in ("text", "json"):  # They have no place for it, which is said.
+        told = ask(daemon, file, response_format=format, diarize="true").headers["hearsay-warning"]
+        assert told == f"diarize: {format} tells no speakers; diarized_json, verbose_json, srt and vtt do"
 
 
 def test_a_segment_of_two_speakers_is_parted() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from codec.model import TtsModel
 from codec.options import SpeakOptions
-from engines.onnx import Graph
+from engines.onnx import CUDA_BATCHES, CUDA_CONVOLVED, Graph
 from streaming.model import AsrModel
 from tests.clips import RATE, Clip
 from tests.codec.talking import SHORT_TEXT, TEXT, heard, say
@@ -40,23 +40,25 @@ class Watched:
         return {name: set(shapes) for name, shapes in self.shapes.items()}
 
 
-def watch(patch: pytest.MonkeyPatch, *, fixed: bool) -> Watched:
+def watch(patch: pytest.MonkeyPatch, *, fixed: bool, cuda: bool = False) -> Watched:
     """Watch every graph that is loaded from here on and would run on the device. If ``fixed``, graphs say that they
-    need fixed shapes."""
+    need fixed shapes, and if ``cuda`` those of convolutions that they need one."""
     watched, load, run = Watched(), Graph.__init__, Graph.run
 
-    def loaded(self: Graph, path: Path, *, threads: int, provider: str = "auto") -> None:
+    def loaded(self: Graph, path: Path, *, threads: int, provider: str = "auto", convolves: bool = False) -> None:
         load(self, path, threads=threads, provider="cpu")
         if provider != "cpu":
             self.provider, self.fixed = DEVICE, fixed
+            if cuda:
+                self.batches = CUDA_CONVOLVED if convolves else CUDA_BATCHES
 
-    def ran(self: Graph, feeds: Mapping[str, Any], wanted: Sequence[str] | None = None) -> list[Any]:
+    def ran(self: Graph, feeds: Mapping[str, Any], wanted: Sequence[str] | None = None, **more: bool) -> list[Any]:
         if self.provider == DEVICE:
             name = f"{self.path.parent.name}/{self.path.name}"
             shapes = frozenset((key, tuple(value.shape)) for key, value in feeds.items())
             watched.shapes.setdefault(name, set()).add(shapes)
             watched.calls[name] = watched.calls.get(name, 0) + 1
-        return run(self, feeds, wanted)
+        return run(self, feeds, wanted, **more)
 
     patch.setattr(Graph, "__init__", loaded)
     patch.setattr(Graph, "run", ran)
@@ -89,10 +91,14 @@ def batched(shapes: Mapping[str, set[Shapes]], name: str) -> bool:
     return any(shape[0] > 1 for met in shapes[name] for _, shape in met)
 
 
+@pytest.mark.parametrize("cuda", [False, True])
 @pytest.mark.parametrize("family", ["qwen3-asr", "fun-asr-nano"])
-def test_hearing_meets_no_new_shape(patch: pytest.MonkeyPatch, clips: list[Clip], tmp_path: Path, family: str) -> None:
-    """The encoder graphs of both families, and an aligner's, meet no new shape."""
-    watched = watch(patch, fixed=True)
+def test_hearing_meets_no_new_shape(
+    patch: pytest.MonkeyPatch, clips: list[Clip], tmp_path: Path, family: str, cuda: bool
+) -> None:
+    """The encoder graphs of both families, and an aligner's, meet no new shape; on CUDA those with convolutions always
+    the same."""
+    watched = watch(patch, fixed=True, cuda=cuda)
     if family == "qwen3-asr":
         (tmp_path / "aligner").mkdir()
         model = AsrModel(GOLDEN / "int8", sessions=6, threads=2, aligner=aligner(tmp_path / "aligner"))
@@ -109,6 +115,8 @@ def test_hearing_meets_no_new_shape(patch: pytest.MonkeyPatch, clips: list[Clip]
     assert watched.calls.keys() == before.keys() == names
     assert all(calls > 20 for calls in watched.calls.values())
     assert all(batched(before, name) for name in names)
+    convolved = names if family == "fun-asr-nano" else {name for name in names if "stem" in name}
+    assert all((len(before[name]) == 1) == cuda for name in convolved)
 
 
 def test_speaking_meets_no_new_shape(patch: pytest.MonkeyPatch, tts_directory: Path, tmp_path: Path) -> None:
