@@ -34,9 +34,8 @@ _SPEAKER_PITCHES, _SPEAKER_SPEEDS = (0.88, 1.14), (0.85, 1.15)
 
 OWN: Mapping[str, Mapping[str, float]] = {
     "clara": {"af_heart": 0.6, "af_bella": 0.3, "af_sarah": 0.1},
-    # bf_emma and bf_isabella breathe after the last sound, so that another word is heard there: of ten short lines
-    # Whisper base hears one at the end of five and four, of this mixture at the end of one.
-    "maeve": {"bf_alice": 0.45, "bf_lily": 0.35, "af_heart": 0.2},
+    # She breathes after the last sound, so that another word is heard there. Other mixtures are no better to Moonshine.
+    "maeve": {"bf_emma": 0.55, "bf_isabella": 0.25, "af_heart": 0.2},
     "hugo": {"am_michael": 0.6, "am_fenrir": 0.25, "am_puck": 0.15},
     "owen": {"bm_george": 0.5, "bm_fable": 0.3, "am_michael": 0.2},
 }
