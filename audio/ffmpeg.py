@@ -164,27 +164,11 @@ class Patient:
     def __init__(self, file: Any, reader: str, start: int, most: int = 1 << 20) -> None:
         self.patience = Patience(reader)
         self._file, self._start, self._most = file, start, most
-        self._interrupt: KeyboardInterrupt | None = None
         file.seek(start)
-
-    def interrupted(self) -> None:
-        """
-        Raises:
-            KeyboardInterrupt: it was raised while FFmpeg read, where PyAV loses it.
-        """
-        if self._interrupt is not None:
-            raise self._interrupt
 
     def read(self, size: int) -> bytes:
         """Called by FFmpeg. It returns nothing where patience is over; an exception would make some readers try
         again."""
-        try:
-            return self._read(size)
-        except KeyboardInterrupt as pressed:
-            self._interrupt, self.patience.over = pressed, True
-            return b""
-
-    def _read(self, size: int) -> bytes:
         data: bytes = self._file.read(min(size, self._most))
         following: bytes = self._file.read(self.patience.ahead)
         self._file.seek(-len(following), os.SEEK_CUR)
@@ -198,6 +182,10 @@ class Patient:
     def tell(self) -> int:
         """The place that is read next."""
         return self._file.tell() - self._start
+
+
+CALLED_BACK: Final = frozenset(each.__code__ for each in (Patient.read, Patient.seek, Patient.tell))
+"""The code that FFmpeg calls back. An exception that is no ``Exception``, as KeyboardInterrupt, is lost there."""
 
 
 def id3_bytes(head: bytes) -> int:

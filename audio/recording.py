@@ -246,10 +246,7 @@ def _told(wrong: str, patient: Patient) -> Generator[None]:
     import av.error
 
     try:
-        try:
-            yield
-        finally:
-            patient.interrupted()
+        yield
     except Unfit as fault:
         raise RecordingError(ELSEWHERE if patient.patience.elsewhere else str(fault)) from None
     except (av.error.MemoryError, MemoryError):

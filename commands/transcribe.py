@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -144,26 +146,85 @@ def transcribe(
         aligner=aligner,
         track=track,
     )
+    with Interrupts() as interrupts:
+        failed = _all(files, hear, interrupts, format, output, width, lines)
+    if failed:
+        raise typer.Exit(FAILED)
+
+
+class Interrupts:
+    """Whether Ctrl-C was pressed while this context lasts. Python raises KeyboardInterrupt wherever it is; but where
+    FFmpeg calls back to read a file PyAV would lose it, so there it is raised by :meth:`check` only."""
+
+    def __init__(self) -> None:
+        from audio.ffmpeg import CALLED_BACK
+
+        self._called_back, self._pressed = CALLED_BACK, False
+        # Whoever started this process may have told it to ignore the key.
+        self._heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+    def __enter__(self) -> Self:
+        if self._heeded:
+            signal.signal(signal.SIGINT, self._press)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._heeded:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def _press(self, number: int, frame: FrameType | None) -> None:
+        self._pressed = True
+        while frame is not None:
+            if frame.f_code in self._called_back:
+                return
+            frame = frame.f_back
+        signal.default_int_handler(number, frame)
+
+    def check(self) -> None:
+        """
+        Raises:
+            KeyboardInterrupt: it was pressed.
+        """
+        if self._pressed:
+            raise KeyboardInterrupt
+
+
+def _all(
+    files: list[Path],
+    hear: Hear,
+    interrupts: Interrupts,
+    format: Format,
+    output: Path | None,
+    width: int,
+    lines: int,
+) -> bool:
+    """Hear one file after the other and write their texts; returns whether any could not be heard."""
     failed = False
     for file in files:
         try:
             with _by_name(file) as source, _bar(source) as seconds:
-                answer = hear(source, seconds.reach)
+
+                def progress(heard: float, seconds: Seconds = seconds) -> None:
+                    interrupts.check()
+                    seconds.reach(heard)
+
+                answer = hear(source, progress)
         except Exception as error:
+            interrupts.check()  # It may be why the file could not be read.
             if is_expected(error) != FAILED:  # The error is a defect, or an option that is wrong for every file.
                 raise
             todo = f"; name its files: {file}/*" if file.is_dir() else ""
             complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}{todo}")
             failed = True
             continue
+        interrupts.check()
         text = _written(format, str(file), answer, width, lines)
         if output is not None:
             (output / f"{file.stem}.{format.value}").write_text(text, encoding="utf-8")
         else:
             named = format is Format.TXT and len(files) > 1
             print(f"{file}: {text}" if named else text, end="", flush=True)
-    if failed:
-        raise typer.Exit(FAILED)
+    return failed
 
 
 def _written(format: Format, file: str, answer: dict[str, Any], width: int, lines: int) -> str:

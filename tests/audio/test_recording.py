@@ -204,36 +204,3 @@ def test_of_days_of_audio_no_more_is_counted_than_may_be_heard() -> None:
     with pytest.raises(RecordingError, match=r"60\.0 s or more, is longer than 60 s \(max_session_seconds\)"):
         next(samples(recording, RATE, most_seconds=60))
     assert recording.tell() < len(minute) * 20
-
-
-class Pressed(io.BytesIO):
-    """A file at whose read number ``at`` somebody presses Ctrl-C."""
-
-    def __init__(self, content: bytes, at: int) -> None:
-        super().__init__(content)
-        self.left = at
-
-    def read(self, size: int | None = -1, /) -> bytes:
-        """Count down."""
-        self.left -= 1
-        if not self.left:
-            raise KeyboardInterrupt
-        return super().read(size)
-
-
-@pytest.mark.parametrize("kind", ["wav", "mp3", "ogg opus", "mp4"])
-def test_a_key_that_is_pressed_while_ffmpeg_reads_is_not_lost(kind: str) -> None:
-    """Whichever read it comes in: PyAV drops what a read raises, and the file, with all that follow, would be heard."""
-    content = contained(kind, np.full((5 * RATE, 1), 9, np.int16), RATE)
-    at, lost = 1, 0
-    while True:
-        file = Pressed(content, at)
-        try:
-            for _ in samples(file, RATE):
-                pass
-        except KeyboardInterrupt:
-            at += 1
-            continue
-        lost += file.left <= 0
-        break
-    assert at > 3 and not lost

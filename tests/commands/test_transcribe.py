@@ -1,12 +1,14 @@
 """Recordings to text: the contract of --json, and the same words as live."""
 
 import asyncio
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -16,6 +18,8 @@ import pytest
 import soundfile
 from websockets.asyncio.client import connect
 
+from audio.recording import RecordingError, samples
+from commands.transcribe import Interrupts
 from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, RATE, Clip, dialogue
 from tests.commands.conftest import Run
@@ -200,6 +204,49 @@ def test_each_file_is_flushed_and_interrupting_is_quiet(start: Callable[..., Pop
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "Traceback" not in errors
+
+
+class Pressing(io.BytesIO):
+    """A file at whose use number ``at`` somebody presses Ctrl-C."""
+
+    def __init__(self, content: bytes, at: int) -> None:
+        super().__init__(content)
+        self._left = at
+
+    def _use(self) -> None:
+        self._left -= 1
+        if not self._left:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Count down."""
+        self._use()
+        return super().read(size)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET, /) -> int:
+        """Count down."""
+        self._use()
+        return super().seek(offset, whence)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends a process there")
+def test_ctrl_c_is_not_lost_while_a_file_is_read() -> None:
+    """Whichever use of the file it comes in, a callback of FFmpeg's or not."""
+    content, pressed = (DATA / "clips" / "5b423ed81f90.opus").read_bytes(), 0
+    for at in range(1, 1000):
+        with Interrupts() as interrupts:
+            try:
+                with suppress(RecordingError):
+                    for _ in samples(Pressing(content, at), RATE):
+                        interrupts.check()
+                interrupts.check()
+            except KeyboardInterrupt:
+                pressed += 1
+                continue
+        break
+    assert pressed == at - 1 > 5
+    with pytest.raises(KeyboardInterrupt):  # The key is what it was.
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 def test_an_aligner_tells_the_word_times(hearsay: Run, short: list[Clip], tmp_path: Path):
