@@ -201,7 +201,7 @@ class Engine:
     def decode(self, codes: Codes, state: CodecState) -> Steps[tuple[Floats, CodecState]]:
         """Decode ``codes``, int64 [N, codebooks]: their samples, float32, and the next state."""
         # On a CPU a batch saves next to nothing and rounds differently than one stream alone.
-        key = None if self.provider == CPU else "codec"
+        key = None if self.provider == CPU else ("codec", len(codes))
         return call(self._decoded, Decode(codes, state), key=key, place=self._decoding)
 
     def warm(self) -> Steps[None]:

@@ -2,16 +2,14 @@
 
 import json
 import shutil
-import signal
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -33,17 +31,13 @@ from commands.console import (
     reason,
     tell_loading,
 )
+from commands.interrupts import Hear, Interrupts, Progress
 from commands.progress import Seconds
 
 if TYPE_CHECKING:
     from audio.sound import Wanted
     from streaming.model import AsrModel
     from streaming.options import ListenOptions
-
-Progress = Callable[[float], None]
-"""A function that is told how many seconds of the file were heard."""
-Hear = Callable[[Path, Progress], dict[str, Any]]
-"""A function that makes OpenAI's ``verbose_json`` of a recording."""
 
 HELP = prose("""
 Transcribe recordings and films of most formats.
@@ -146,85 +140,28 @@ def transcribe(
         aligner=aligner,
         track=track,
     )
+    failed = False
     with Interrupts() as interrupts:
-        failed = _all(files, hear, interrupts, format, output, width, lines)
+        hear = interrupts.heeded(hear)
+        for file in files:
+            try:
+                with _by_name(file) as source, _bar(source) as seconds:
+                    answer = hear(source, seconds.reach)
+            except Exception as error:
+                if is_expected(error) != FAILED:  # The error is a defect, or an option that is wrong for every file.
+                    raise
+                todo = f"; name its files: {file}/*" if file.is_dir() else ""
+                complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}{todo}")
+                failed = True
+                continue
+            text = _written(format, str(file), answer, width, lines)
+            if output is not None:
+                (output / f"{file.stem}.{format.value}").write_text(text, encoding="utf-8")
+            else:
+                named = format is Format.TXT and len(files) > 1
+                print(f"{file}: {text}" if named else text, end="", flush=True)
     if failed:
         raise typer.Exit(FAILED)
-
-
-class Interrupts:
-    """Whether Ctrl-C was pressed while this context lasts. Python raises KeyboardInterrupt wherever it is; but where
-    FFmpeg calls back to read a file PyAV would lose it, so there it is raised by :meth:`check` only."""
-
-    def __init__(self) -> None:
-        from audio.ffmpeg import CALLED_BACK
-
-        self._called_back, self._pressed = CALLED_BACK, False
-        # Whoever started this process may have told it to ignore the key.
-        self._heeded = signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-    def __enter__(self) -> Self:
-        if self._heeded:
-            signal.signal(signal.SIGINT, self._press)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._heeded:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def _press(self, number: int, frame: FrameType | None) -> None:
-        self._pressed = True
-        while frame is not None:
-            if frame.f_code in self._called_back:
-                return
-            frame = frame.f_back
-        signal.default_int_handler(number, frame)
-
-    def check(self) -> None:
-        """
-        Raises:
-            KeyboardInterrupt: it was pressed.
-        """
-        if self._pressed:
-            raise KeyboardInterrupt
-
-
-def _all(
-    files: list[Path],
-    hear: Hear,
-    interrupts: Interrupts,
-    format: Format,
-    output: Path | None,
-    width: int,
-    lines: int,
-) -> bool:
-    """Hear one file after the other and write their texts; returns whether any could not be heard."""
-    failed = False
-    for file in files:
-        try:
-            with _by_name(file) as source, _bar(source) as seconds:
-
-                def progress(heard: float, seconds: Seconds = seconds) -> None:
-                    interrupts.check()
-                    seconds.reach(heard)
-
-                answer = hear(source, progress)
-        except Exception as error:
-            interrupts.check()  # It may be why the file could not be read.
-            if is_expected(error) != FAILED:  # The error is a defect, or an option that is wrong for every file.
-                raise
-            todo = f"; name its files: {file}/*" if file.is_dir() else ""
-            complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}{todo}")
-            failed = True
-            continue
-        interrupts.check()
-        text = _written(format, str(file), answer, width, lines)
-        if output is not None:
-            (output / f"{file.stem}.{format.value}").write_text(text, encoding="utf-8")
-        else:
-            named = format is Format.TXT and len(files) > 1
-            print(f"{file}: {text}" if named else text, end="", flush=True)
-    return failed
 
 
 def _written(format: Format, file: str, answer: dict[str, Any], width: int, lines: int) -> str:

@@ -173,7 +173,7 @@ class Graph:
         try:
             outputs: list[Array] = self._run(wanted, cast)
         except Exception as error:
-            hint = "" if self.provider == CPU else "; with --device cpu it runs on the processor"
+            hint = "; with --device cpu it runs on the processor" if isinstance(error, EP_FAIL) else ""
             raise GraphError(f"ONNX Runtime cannot run {self.path}: {_short(error)}{hint}") from error
         return [o.astype(np.float32) if o.dtype == np.float16 and not half else o for o in outputs]
 

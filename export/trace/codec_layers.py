@@ -76,7 +76,7 @@ class Taps(nn.Module):
         return torch.matmul(rows, self.taps)
 
 
-def product(steps: int, dtype: torch.dtype) -> bool:
+def as_product(steps: int, dtype: torch.dtype) -> bool:
     """Whether a convolution with so many steps a frame is written as a product."""
     return steps <= FEW or dtype == torch.float16
 
@@ -92,7 +92,7 @@ class Convolution(nn.Module):
         weight = read(f"{prefix}conv.weight")
         self.kernel, self.steps, self.dilation, self.groups = weight.shape[2], steps, dilation, groups
         self.product: Taps | None = None
-        if product(steps, dtype) and groups == 1:
+        if as_product(steps, dtype) and groups == 1:
             self.product = Taps(apply("taps", weight), self.kernel, dtype, dilation)
         else:
             self.weight = constant(weight, dtype)
@@ -119,7 +119,7 @@ class Upsampling(nn.Module):
         weight = read(f"{prefix}conv.weight")
         self.steps, self.stride, self.padding = steps, stride, weight.shape[2] - stride
         self.product: Taps | None = None
-        if product(steps, dtype):
+        if as_product(steps, dtype):
             self.product = Taps(apply("rising_taps", weight, stride), weight.shape[2] // stride, dtype)
         else:
             self.weight = constant(apply("flat", weight), dtype)

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -18,8 +17,8 @@ import pytest
 import soundfile
 from websockets.asyncio.client import connect
 
-from audio.recording import RecordingError, samples
-from commands.transcribe import Interrupts
+from audio.recording import samples
+from commands.interrupts import Interrupts, Progress
 from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, RATE, Clip, dialogue
 from tests.commands.conftest import Run
@@ -211,11 +210,11 @@ class Pressing(io.BytesIO):
 
     def __init__(self, content: bytes, at: int) -> None:
         super().__init__(content)
-        self._left = at
+        self.left = at
 
     def _use(self) -> None:
-        self._left -= 1
-        if not self._left:
+        self.left -= 1
+        if not self.left:
             os.kill(os.getpid(), signal.SIGINT)
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -232,19 +231,23 @@ class Pressing(io.BytesIO):
 @pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends a process there")
 def test_ctrl_c_is_not_lost_while_a_file_is_read() -> None:
     """Whichever use of the file it comes in, a callback of FFmpeg's or not."""
-    content, pressed = (DATA / "clips" / "5b423ed81f90.opus").read_bytes(), 0
-    for at in range(1, 1000):
-        with Interrupts() as interrupts:
-            try:
-                with suppress(RecordingError):
-                    for _ in samples(Pressing(content, at), RATE):
-                        interrupts.check()
-                interrupts.check()
-            except KeyboardInterrupt:
-                pressed += 1
-                continue
-        break
-    assert pressed == at - 1 > 5
+    at = 1
+
+    def hear(file: Path, progress: Progress) -> dict[str, Any]:
+        pressing = Pressing(file.read_bytes(), at)
+        for _ in samples(pressing, RATE):
+            progress(0.0)
+        return {"uses left": pressing.left}
+
+    while True:
+        try:
+            with Interrupts() as interrupts:
+                heard = interrupts.heeded(hear)(DATA / "clips" / "5b423ed81f90.opus", lambda _: None)
+            break
+        except KeyboardInterrupt:
+            at += 1
+    assert heard["uses left"] > 0, f"lost at use {at}"
+    assert at > 5
     with pytest.raises(KeyboardInterrupt):  # The key is what it was.
         os.kill(os.getpid(), signal.SIGINT)
 

@@ -34,7 +34,8 @@ _SPEAKER_PITCHES, _SPEAKER_SPEEDS = (0.88, 1.14), (0.85, 1.15)
 
 OWN: Mapping[str, Mapping[str, float]] = {
     "clara": {"af_heart": 0.6, "af_bella": 0.3, "af_sarah": 0.1},
-    # She breathes after the last sound, so that another word is heard there. Other mixtures are no better to Moonshine.
+    # maeve breathes after the last sound, so that another word is heard there. The one other mixture that was tried,
+    # bf_alice .45, bf_lily .35 and af_heart .2, is no better to Moonshine.
     "maeve": {"bf_emma": 0.55, "bf_isabella": 0.25, "af_heart": 0.2},
     "hugo": {"am_michael": 0.6, "am_fenrir": 0.25, "am_puck": 0.15},
     "owen": {"bm_george": 0.5, "bm_fable": 0.3, "am_michael": 0.2},
