@@ -7,6 +7,7 @@ whose states grow from length 0 and which holds frames back (``lookahead``): wha
 is then kept in the state, because a causal decoder has already got it right, and given out at the end.
 """
 
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -26,6 +27,18 @@ CALL_FRAMES: Final = (1, 2, 4, 8, 12)
 """Frames of a call where shapes must be fixed; others are padded."""
 
 _NOTHING: Final = np.empty(0, np.float32)
+_ZERO, _SPARE, _FIRST = 0, 1, 2
+"""The slot of the state before the first frame, that of padding, and the first of all others."""
+
+
+class Slot:
+    """A place for one stream's state where the graph runs. It is given back when nobody has it any more."""
+
+    def __init__(self, number: int, free: list[int]) -> None:
+        self.number, self._free = number, free
+
+    def __del__(self) -> None:
+        self._free.append(self.number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +58,13 @@ class CodecState:
 
     float32, or float16 where the graph takes that, all of full size and zero at the start; the size never changes
     (graphs made elsewhere may grow theirs).
+    ``slot`` is where they lie instead, if a card keeps them; None is the state before the first frame.
     ``ahead``: samples beyond ``valid_samples`` of the last call, given out at the end; empty without look-ahead.
     """
 
     tensors: tuple[npt.NDArray[np.floating[Any]], ...]
     ahead: Floats = field(default_factory=lambda: _NOTHING)
+    slot: Slot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +78,36 @@ class Decode:
 class CodecDecoder:
     """Runs the graph; holds no stream's state. Not thread-safe: the lane calls in, one call at a time."""
 
-    def __init__(self, spec: CodecSpec, graph: Graph) -> None:
-        """
+    def __init__(self, spec: CodecSpec, graph: Graph, *, kept: int = 0) -> None:
+        """``kept``: how many states are kept where the graph runs; with 0, or where it has no slots, states travel.
+
         Raises:
             ManifestError: the graph lacks an input or output that the manifest names.
         """
         self.spec, self._graph = spec, graph
         inputs = {spec.codes, *(state.input for state in spec.states)} | ({spec.last} if spec.last else set[str]())
+        inputs |= set(spec.slots or ())
         outputs = {spec.wave, spec.samples, *(state.output for state in spec.states)}
         if inputs != set(graph.inputs) or not outputs <= set(graph.outputs):
             odd = sorted(inputs ^ set(graph.inputs) | outputs - set(graph.outputs))
             raise ManifestError(f"{graph.path}: graph and manifest differ in {', '.join(odd)}")
         self._places = {name: place for place, name in enumerate(graph.outputs)}
         self._static = all(size > 0 for state in spec.states for size in state.shape)
+        self._kept = kept
+        self._free: list[int] | None = None
+        if kept and spec.slots and self._static:
+            provider = graph.provider
+            self.step(np.zeros((1, spec.codebooks), np.int64), self.start())
+            if graph.provider == provider:  # Else the card could not run it, and the processor does.
+                self._free = list(range(_FIRST, _FIRST + kept))
+                for state in spec.states:
+                    graph.keep(state.input, state.output, (_FIRST + kept, *state.shape))
 
     def start(self) -> CodecState:
         """The state before the first frame."""
         half = self._graph.is_half
+        if self._free is not None:
+            return CodecState(())
         return CodecState(
             tuple(np.zeros(s.shape, np.float16 if half(s.input) else np.float32) for s in self.spec.states)
         )
@@ -125,22 +153,53 @@ class CodecDecoder:
         feeds: dict[str, npt.NDArray[Any]] = {spec.codes: codes}
         if spec.last is not None:
             feeds[spec.last] = np.zeros(1, np.float32)
+        if self._free is not None:
+            return self._in_slots(work, feeds, self._free)
+        if spec.slots is not None:
+            feeds |= dict.fromkeys(spec.slots, np.arange(batch))
         for place, state in enumerate(spec.states):
             tensors = [item.state.tensors[place] for item in work]
             tensors += [np.zeros_like(tensors[0])] * (batch - len(work))
             feeds[state.input] = np.stack(tensors) if batch > 1 else tensors[0][None]
         outputs = self._graph.run(feeds, half=True)  # States stay in the form in which the graph takes them back.
-        wave: Floats = outputs[self._places[spec.wave]].reshape(batch, -1).astype(np.float32, copy=False)
-        valid = np.broadcast_to(outputs[self._places[spec.samples]].reshape(-1), (batch,))
         nexts = [outputs[self._places[state.output]] for state in spec.states]
         results: list[tuple[Floats, CodecState]] = []
-        for i in range(len(work)):
+        wave, valid = outputs[self._places[spec.wave]], outputs[self._places[spec.samples]]
+        for i, (samples, ahead) in enumerate(self._cut(wave, valid, len(work))):
             # A copy of its own: a view would keep the whole batch alive.
             tensors = tuple(tensor[i].copy() if batch > 1 else tensor[i] for tensor in nexts)
-            count = int(valid[i])
-            ahead = wave[i, count:].copy() if spec.lookahead else _NOTHING
-            results.append((wave[i, :count].copy(), CodecState(tensors, ahead)))
+            results.append((samples, CodecState(tensors, ahead)))
         return results
+
+    def _in_slots(
+        self, work: Sequence[Decode], feeds: dict[str, npt.NDArray[Any]], free: list[int]
+    ) -> list[tuple[Floats, CodecState]]:
+        """``_run`` where states are kept. Each goes on in a slot of its own, since the one before may be wanted
+        again."""
+        if len(free) < len(work):
+            gc.collect()  # Slots of streams that ended with an error may hang in their tracebacks.
+        if len(free) < len(work):
+            raise RuntimeError(f"all {self._kept} slots for states of the codec are taken")
+        slots = [Slot(free.pop(), free) for _ in work]
+        padding = len(feeds[self.spec.codes]) - len(work)
+        read, write = self.spec.slots or ("", "")
+        begin = [_ZERO if item.state.slot is None else item.state.slot.number for item in work]
+        feeds[read] = np.array([*begin, *[_ZERO] * padding])
+        feeds[write] = np.array([*(slot.number for slot in slots), *[_SPARE] * padding])
+        wave, valid = self._graph.run(feeds, (self.spec.wave, self.spec.samples), half=True)
+        return [
+            (samples, CodecState((), ahead, slot))
+            for slot, (samples, ahead) in zip(slots, self._cut(wave, valid, len(work)), strict=True)
+        ]
+
+    def _cut(self, wave: npt.NDArray[Any], valid: npt.NDArray[Any], count: int) -> list[tuple[Floats, Floats]]:
+        """The valid samples of each of ``count`` streams, and those that came ahead of their time."""
+        samples: Floats = wave.reshape(len(wave), -1).astype(np.float32, copy=False)
+        ends: list[int] = np.broadcast_to(valid.reshape(-1), (len(wave),)).tolist()
+        return [
+            (row[:end].copy(), row[end:].copy() if self.spec.lookahead else _NOTHING)
+            for row, end in zip(samples[:count], ends, strict=False)
+        ]
 
 
 def _check(codes: Codes, spec: CodecSpec) -> None:

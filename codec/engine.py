@@ -31,7 +31,7 @@ from engines.device import CARD_THREADS, choose
 from engines.gguf import SEQUENCES, Decoder
 from engines.lane import MOST, Cancelled, Lane, Steps, alone, call
 from engines.manifest import ManifestError, TtsManifest
-from engines.onnx import CPU, Graph
+from engines.onnx import CPU, CUDA, Graph
 from engines.scheduling import Place
 from engines.threads import SMALL_BYTES, budget, halves
 
@@ -88,15 +88,16 @@ class Engine:
         self.device = choose(device)
         provider, card = self.device.provider, self.device.card
         making, decoding = halves(weights, budget(threads), CARD_THREADS if card else None)
-        self.most_frames = MOST_FRAMES if weights < SMALL_BYTES else MOST_FRAMES_LARGE
+        self.most_frames = MOST_FRAMES if card or weights < SMALL_BYTES else MOST_FRAMES_LARGE
         """How many frames a group may have: a codec call cannot be broken off, so it must be short."""
         self.decoding_threads = decoding.threads
         with ThreadPoolExecutor(1) as beside:  # Either graph of a large model takes a second or two to load.
-            of_frame = manifest.predictor.graph
+            of_frame = None if card or manifest.predictor.graph_weights != "int4" else manifest.predictor.graph
             frame = of_frame and beside.submit(Graph, directory / of_frame, threads=making.threads, provider="cpu")
             graph = Graph(directory / spec.file, threads=decoding.threads, provider=provider)
         self.provider = graph.provider
-        self.codec = CodecDecoder(spec, graph)
+        # A session has a state and the next one, and one more where a clear comes between.
+        self.codec = CodecDecoder(spec, graph, kept=3 * sessions + PRIMED if graph.provider == CUDA else 0)
         self._primed: OrderedDict[str, CodecState] = OrderedDict()
         long = "stream" not in manifest.layouts or manifest.codec_encoder is not None
         self.rows = SEQUENCE_ROWS + (BODY_ROWS if long else 0)
@@ -133,8 +134,11 @@ class Engine:
                 card=card,
             )
             resources.callback(self._decoder.close)
-            if frame:
-                self._predictor: FrameMaker = FrameGraph(frame.result(), entry)
+            drawn = FrameGraph(frame.result(), entry) if frame else None
+            if card and manifest.predictor.graph is not None and manifest.predictor.graph_weights == "fp16":
+                drawn = FrameGraph.on_cuda(directory / manifest.predictor.graph, entry)
+            if drawn is not None:
+                self._predictor: FrameMaker = drawn
             else:
                 small = Decoder(
                     directory / manifest.predictor.decoder.file,

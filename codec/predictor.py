@@ -44,6 +44,8 @@ class Entry:
             ManifestError: a file of the model is of another shape than the manifest says.
         """
         width = spec.decoder.width
+        self.width = code_rows.width
+        """Of the talker's hidden state."""
         self._weight = None if spec.weight is None else _floats(directory / spec.weight, (code_rows.width, width))
         self._bias = None if spec.bias is None else _floats(directory / spec.bias, (width,))
         if spec.rows is not None:

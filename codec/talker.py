@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from codec.sampling import Sampling, draw, penalise
+from codec.sampling import Sampling, draws, penalise
 from engines.gguf import Decoder, Rows
 
 Floats = npt.NDArray[np.float32]
@@ -63,11 +63,15 @@ class Talker:
         """Advance every talker by one row and draw its next code."""
         items = [Rows(s.talker.sequence, s.talker.position, (s.talker.row + s.text)[None], 0) for s in steps]
         outputs = self._decoder.outputs(items)
-        return [self._choose(s, o.logits[0], o.hidden[0]) for s, o in zip(steps, outputs, strict=True)]
+        scores = [self._scores(s, o.logits[0]) for s, o in zip(steps, outputs, strict=True)]
+        return [
+            self._drawn(s.talker, code, o.hidden[0])
+            for s, code, o in zip(steps, _codes(steps, scores), outputs, strict=True)
+        ]
 
-    def _choose(self, step: TalkerStep, logits: Floats, hidden: Floats) -> TalkerCode:
+    def _scores(self, step: TalkerStep, logits: Floats) -> Floats:
+        """What the next code is drawn from."""
         talker, sampling = step.talker, step.talker.sampling
-        talker.position += 1
         seen = np.array(sorted(set(talker.first_codes)), dtype=np.int64)
         scores = penalise(logits, seen, sampling.repetition_penalty)
         end = scores[self._end]
@@ -75,15 +79,31 @@ class Talker:
         scores[self._entries :] = -np.inf
         if step.may_end and len(talker.first_codes) >= self._min_frames:
             scores[self._end] = end
-        code = draw(
-            scores,
-            talker.random,
+        return scores
+
+    def _drawn(self, talker: TalkerState, code: int, hidden: Floats) -> TalkerCode:
+        talker.position += 1
+        if code == self._end:
+            return TalkerCode(None, hidden)
+        talker.first_codes.append(code)
+        return TalkerCode(code, hidden)
+
+
+def _codes(steps: Sequence[TalkerStep], scores: Sequence[Floats]) -> list[int]:
+    """Draw the code of each step. Those that are drawn alike are drawn at once, with the same result."""
+    codes = [0] * len(steps)
+    alike: dict[Sampling, list[int]] = {}
+    for place, step in enumerate(steps):
+        alike.setdefault(step.talker.sampling, []).append(place)
+    for sampling, places in alike.items():
+        drawn = draws(
+            np.stack([scores[place] for place in places]),
+            [steps[place].talker.random for place in places],
             temperature=sampling.temperature,
             top_k=sampling.top_k,
             top_p=sampling.top_p,
             greedy=sampling.greedy,
         )
-        if code == self._end:
-            return TalkerCode(None, hidden)
-        talker.first_codes.append(code)
-        return TalkerCode(code, hidden)
+        for place, code in zip(places, drawn, strict=True):
+            codes[place] = code
+    return codes

@@ -51,6 +51,8 @@ class SessionWorker(Generic[S]):
 
     def _back(self, future: "asyncio.Future[Any]") -> None:
         self._calls.discard(future)
+        if not future.cancelled():
+            future.exception()  # Where the waiter is gone, asyncio would log that nobody asked for it.
         self.moved()
 
     async def close(self) -> None:

@@ -43,10 +43,13 @@ _PROVIDERS: Final = {
     "coreml": "CoreMLExecutionProvider",
     "cpu": "CPUExecutionProvider",
 }
-_CUDA_OPTIONS: Final = {"cudnn_conv_algo_search": "HEURISTIC"}
-"""The default, EXHAUSTIVE, would try every algorithm at each new shape."""
+_CUDA_OPTIONS: Final = {"cudnn_conv_algo_search": "HEURISTIC", "sdpa_kernel": "3"}
+"""By default every algorithm of a convolution is tried at each new shape, and cuDNN plans attention at each. That costs
+more than it brings where shapes change from call to call. 3 stands for flash attention and CUTLASS (ONNX Runtime's
+``AttentionBackend``)."""
 CPU: Final = _PROVIDERS["cpu"]
 """The name of the provider that is always there."""
+CUDA: Final = _PROVIDERS["cuda"]
 
 
 class ProviderError(ValueError):
@@ -102,8 +105,7 @@ class Graph:
             GraphError: ONNX Runtime cannot load it.
         """
         wanted = providers(provider)
-        cuda = _PROVIDERS["cuda"]
-        if cuda in wanted:
+        if CUDA in wanted:
             ort.preload_dlls()  # CUDA's libraries from pip lie where the system's loader does not look.
         options = ort.SessionOptions()
         options.intra_op_num_threads = threads
@@ -128,7 +130,7 @@ class Graph:
         make = partial(ort.InferenceSession, str(path), options, enable_fallback=0)
         try:
             try:
-                self._session = make(providers=[(name, _CUDA_OPTIONS if name == cuda else {}) for name in wanted])
+                self._session = make(providers=[(name, _CUDA_OPTIONS if name == CUDA else {}) for name in wanted])
             except Exception as error:
                 if not self._retreats:
                     raise
@@ -142,12 +144,17 @@ class Graph:
         self.provider: str = self._session.get_providers()[0]
         if provider != "auto" and self.provider != wanted[0]:
             raise ProviderError(f"provider: {wanted[0]} does not start here; ONNX Runtime took {self.provider}")
-        self.fixed = self.provider in (_PROVIDERS["dml"], cuda)
+        self.fixed = self.provider in (_PROVIDERS["dml"], CUDA)
         card = CUDA_CONVOLVED if convolves else CUDA_BATCHES
-        self.batches = card if self.provider == cuda else BATCHES
+        self.batches = card if self.provider == CUDA else BATCHES
         """The batch sizes to pad to, if ``fixed``."""
         self._shapes: dict[str, list[int | str | None]] = {i.name: i.shape for i in inputs}
         self._half = {i.name for i in inputs if i.type == "tensor(float16)"}
+        self._held: dict[str, Array] = {}
+        self._placed: dict[str, Any] = {}
+        """Inputs that lie where the graph runs."""
+        self._written: dict[str, Any] = {}
+        """Those of them that a run overwrites, by the output that does."""
 
     def is_half(self, name: str) -> bool:
         """Whether an input is float16."""
@@ -156,6 +163,22 @@ class Graph:
     def is_dynamic(self, name: str, axis: int) -> bool:
         """Whether an input's axis may have any length."""
         return not isinstance(self._shapes[name][axis], int)
+
+    def hold(self, name: str, value: Array) -> None:
+        """Give an input its value for all runs to come. A card keeps it, so that it is copied there once."""
+        self._held[name] = value
+        if self.provider == CUDA:
+            self._placed[name] = self._moved(value)
+
+    def keep(self, name: str, output: str, shape: Sequence[int]) -> None:
+        """Keep a tensor between runs where the graph runs: zeros of ``shape`` at first, which every run reads as the
+        input ``name`` and overwrites with the ``output``. It is never returned."""
+        zeros = np.zeros(shape, np.float16 if name in self._half else np.float32)
+        self._retreats = False  # The processor would not find what the card keeps.
+        self._placed[name] = self._written[output] = self._moved(zeros)
+
+    def _moved(self, value: Array) -> Any:
+        return ort.OrtValue.ortvalue_from_numpy(value, "cuda" if self.provider == CUDA else "cpu", 0)
 
     def run(
         self, feeds: Mapping[str, Array], wanted: Sequence[str] | None = None, *, half: bool = False
@@ -179,7 +202,7 @@ class Graph:
 
     def _run(self, wanted: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
         try:
-            return self._session.run(wanted, feeds)
+            return self._ran(wanted, feeds)
         except EP_FAIL as error:
             if not self._retreats:
                 raise
@@ -187,7 +210,24 @@ class Graph:
             self._retreats = False
             self._session.set_providers([CPU])
             self.provider = CPU
-            return self._session.run(wanted, feeds)
+            self._placed.clear()
+            return self._ran(wanted, feeds)
+
+    def _ran(self, wanted: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        if not self._placed:
+            return self._session.run(wanted, {**feeds, **self._held})
+        binding = self._session.io_binding()
+        for name, value in feeds.items():
+            binding.bind_cpu_input(name, np.ascontiguousarray(value))
+        for name, value in self._placed.items():
+            binding.bind_ortvalue_input(name, value)
+        for name, value in self._written.items():
+            binding.bind_ortvalue_output(name, value)
+        returned = [name for name in wanted or self.outputs if name not in self._written]
+        for name in returned:
+            binding.bind_output(name)
+        self._session.run_with_iobinding(binding)
+        return [value.numpy() for value in binding.get_outputs()[len(self._written) :]]
 
     def _tell(self, error: Exception) -> None:
         _LOG.warning("%s runs on the processor, because the card cannot run it: %s", self.path, _short(error))

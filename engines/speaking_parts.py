@@ -27,6 +27,9 @@ class CodecDecoder(msgspec.Struct, frozen=True):
     gives ``wave`` [B, N · frame_samples], ``samples`` int64 [B] (or [1]), which tells how many of them are valid, and
     every state's output. Float inputs and outputs are float16 if ``precision`` is fp16, else float32.
 
+    With ``slots`` the states are tables: the two inputs of these names, int64 [B], tell for each stream of a call from
+    which of their rows its state is read and into which the next one is written (export/trace/slots.py).
+
     Some graphs of other exporters hold the last ``lookahead`` frames back in ``samples`` until ``last`` is 1. The
     runtime never sets it, since ``wave`` has those frames already. In our graphs ``lookahead`` is 0.
     """
@@ -43,6 +46,7 @@ class CodecDecoder(msgspec.Struct, frozen=True):
     wave: str = "final_wav"
     samples: str = "valid_samples"
     lookahead: int = 0
+    slots: tuple[str, str] | None = None
 
 
 class Predictor(msgspec.Struct, frozen=True):
@@ -59,8 +63,9 @@ class Predictor(msgspec.Struct, frozen=True):
     ``weight`` [talker width, width] and ``bias`` [width] are .npy files of the projection that the talker's hidden
     state goes through first, ``hidden @ weight + bias``; None if it goes in as it is.
 
-    ``graph`` is an ONNX graph that makes a whole frame in one call (export/trace/frame_graph.py). If there is one, it
-    runs instead of the GGUF.
+    ``graph`` is an ONNX graph that makes a whole frame in one call (export/trace/frame_graph.py), which runs instead of
+    the GGUF on what it is for: its matrices are stored as ``graph_weights`` says, in int4 for processors or in fp16 for
+    CUDA.
     """
 
     decoder: Decoder
@@ -69,6 +74,7 @@ class Predictor(msgspec.Struct, frozen=True):
     weight: Member | None = None
     bias: Member | None = None
     graph: Member | None = None
+    graph_weights: Literal["int4", "fp16"] = "int4"
 
 
 class TtsTokens(msgspec.Struct, frozen=True):

@@ -8,6 +8,8 @@ Precision = Literal["fp32", "fp16", "int8"]
 """The precisions of graphs."""
 Quantization = Literal["f32", "f16", "q8_0", "q6_k", "q4_k_m"]
 """The formats of GGUFs."""
+FrameWeights = Literal["int4", "fp16", "fp32"]
+"""How the matrices of a frame graph are stored: as for processors, as for CUDA, or unchanged, for tests."""
 
 STEM, BODY, CLIP, WEIGHTS = "stem.onnx", "body.onnx", "clip.onnx", "encoder.weights"
 DECODER, TOKENIZER, MEL, HEAD = "decoder.gguf", "tokenizer.json", "mel.npy", "aligner.npy"
@@ -19,6 +21,8 @@ SPEAKER_ENCODER, SPEAKER_ENCODER_WEIGHTS, SPEAKER_MEL = (
     "speaker_encoder.weights",
     "speaker_mel.npy",
 )
+FROM_SLOTS, TO_SLOTS = "from_slots", "to_slots"
+"""The inputs of a codec in fp16 that tell where states lie (export/trace/slots.py)."""
 FRAME, FRAME_WEIGHTS = "predictor_frame.onnx", "predictor.weights"
 
 

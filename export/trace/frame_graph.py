@@ -2,8 +2,12 @@
 
 A pass of the predictor is short. With a call of llama.cpp for each pass much of the time goes into joining threads
 after every operator, into Python between passes, and into heads in float32. In this graph the passes follow each other
-and share the weights: matrices in 4 bits with blocks of 32 (``MatMulNBits``), heads in 8 bits, everything else in
-float32. It uses ONNX Runtime's own operators and so runs on CPUs only. codec/frame_graph.py runs it.
+and share the weights. codec/frame_graph.py runs it. It uses ONNX Runtime's own operators, which differ from provider to
+provider, so there is a graph for each:
+
+- for processors matrices are in 4 bits with blocks of 32 (``MatMulNBits``), heads in 8 bits, everything else in
+  float32;
+- for CUDA matrices, heads and attention are in float16; sums of layers, norms over them and draws stay in float32.
 
 Inputs: ``hidden`` float [B, width], the talker's state, projected; ``first`` float [B, width], the row of code 0;
 ``rows`` [table, width], the table of rows; ``uniform`` float [B, G] in [0, 1), a number for each draw, 0 for the
@@ -20,6 +24,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from export.checkpoint import Checkpoint
 from export.dims import DecoderDims
+from export.names import FrameWeights
 from export.trace.graphs import Traced
 from export.trace.rules import IR_VERSION, OPSET
 from export.trace.weights import Read, reader
@@ -41,9 +46,10 @@ Matrix = Callable[[str], str]
 
 
 class Writer:
-    """Nodes and weights of the graph that is being written."""
+    """Nodes and weights of the graph that is being written, whose products and attention are in float16 if ``half``."""
 
-    def __init__(self) -> None:
+    def __init__(self, half: bool) -> None:
+        self.half = half
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[TensorProto] = []
         self._count = 0
@@ -79,10 +85,22 @@ class Writer:
         """Add a node with one output and return its name."""
         return self.op(kind, *inputs, domain=domain, **attributes)[0]
 
+    def fine(self, name: str, value: Floats) -> str:
+        """Keep a tensor in the type of products."""
+        return self.weight(name, apply("half", value) if self.half else value)
+
+    def down(self, rows: str) -> str:
+        """``rows``, which are float32, in the type of products."""
+        return self.one("Cast", rows, to=TensorProto.FLOAT16) if self.half else rows
+
+    def up(self, rows: str) -> str:
+        """``rows``, which are in the type of products, in float32."""
+        return self.one("Cast", rows, to=TensorProto.FLOAT) if self.half else rows
+
     def matrix(self, name: str, weight: Floats, bits: int) -> Matrix:
-        """Keep a matrix [n, k], rounded to 4 or 8 ``bits``, or unchanged with 32."""
-        if bits == 32:
-            plain = self.weight(name, apply("transpose", weight))
+        """Keep a matrix [n, k], rounded to 4 or 8 ``bits``, or in the type of products with more."""
+        if bits > 8:
+            plain = self.fine(name, apply("transpose", weight))
             return lambda rows: self.one("MatMul", rows, plain)
         made = apply("rounded", weight, bits)
         names = tuple(
@@ -107,8 +125,12 @@ class Layer:
         self._rise = writer.matrix(f"{index}.up", apply("join", read("mlp.gate_proj"), read("mlp.up_proj")), bits)
         self._fall = writer.matrix(f"{index}.down", read("mlp.down_proj"), bits)
         self._norms = {
-            name: writer.weight(f"{index}.{name}", read(name))
-            for name in ("input_layernorm", "post_attention_layernorm", "self_attn.q_norm", "self_attn.k_norm")
+            name: keep(f"{index}.{name}", read(name))
+            for keep, names in (
+                (writer.weight, ("input_layernorm", "post_attention_layernorm")),
+                (writer.fine, ("self_attn.q_norm", "self_attn.k_norm")),
+            )
+            for name in names
         }
         q, kv = dims.heads * dims.head_dim, dims.kv_heads * dims.head_dim
         self._parts = writer.weight(f"{index}.qkv.parts", np.array([q, kv, kv], np.int64))
@@ -131,7 +153,7 @@ class Layer:
     def __call__(self, state: str, normal: str, lengths: tuple[str, str], tables: tuple[str, str]) -> tuple[str, str]:
         """(state, normed state) → (state before the MLP's sum, what the MLP adds)."""
         w, dims = self._writer, self._dims
-        q, k, v = w.op("Split", self._entry(normal), self._parts, outputs=3, axis=-1)
+        q, k, v = w.op("Split", self._entry(w.down(normal)), self._parts, outputs=3, axis=-1)
         q, k = self._per_head(q, "q"), self._per_head(k, "k")
         mixed, *past = w.op(
             "GroupQueryAttention", q, k, v, *self._past, *lengths, *tables, outputs=3, domain=CONTRIB,
@@ -139,11 +161,11 @@ class Layer:
         )  # fmt: skip
         self._past = past[0], past[1]
         normal, _, _, state = w.op(
-            "SkipSimplifiedLayerNormalization", state, self._exit(mixed), self._norms["post_attention_layernorm"],
+            "SkipSimplifiedLayerNormalization", state, w.up(self._exit(mixed)), self._norms["post_attention_layernorm"],
             outputs=4, unused=(1, 2), domain=CONTRIB, epsilon=dims.epsilon,
         )  # fmt: skip
-        gate, up = w.op("Split", self._rise(normal), outputs=2, axis=-1, num_outputs=2)
-        return state, self._fall(w.one("Mul", w.one("QuickGelu", gate, domain=CONTRIB, alpha=1.0), up))
+        gate, up = w.op("Split", self._rise(w.down(normal)), outputs=2, axis=-1, num_outputs=2)
+        return state, w.up(self._fall(w.one("Mul", w.one("QuickGelu", gate, domain=CONTRIB, alpha=1.0), up)))
 
     def _per_head(self, rows: str, name: str) -> str:
         """Normalise queries or keys head by head."""
@@ -182,20 +204,14 @@ class Draw:
         return w.one("GatherElements", places, w.one("Min", place, last), axis=1)
 
 
-def frame_graph(model: Checkpoint, dims: TtsDims, *, half: bool, exact: bool = False) -> Traced:
-    """The graph of a checkpoint's predictor.
-
-    Args:
-        half: whether the table of rows is float16.
-        exact: whether all weights stay in float32, for tests.
-    """
+def frame_graph(model: Checkpoint, dims: TtsDims, weights: FrameWeights, *, half: bool) -> Traced:
+    """The graph of a checkpoint's predictor, its matrices stored as ``weights`` says. ``half`` tells whether the table
+    of rows is float16."""
     small, groups = dims.predictor, dims.codec.codebooks - 1
-    w, read = Writer(), reader(model)
-    layers = [Layer(w, index, read, small, 32 if exact else 4) for index in range(small.layers)]
-    heads = [
-        w.matrix(f"head.{g}", read(f"talker.code_predictor.lm_head.{g}.weight"), 32 if exact else 8)
-        for g in range(groups)
-    ]
+    w, read = Writer(weights == "fp16"), reader(model)
+    bits, head_bits = {"int4": (4, 8), "fp16": (16, 16), "fp32": (32, 32)}[weights]
+    layers = [Layer(w, index, read, small, bits) for index in range(small.layers)]
+    heads = [w.matrix(f"head.{g}", read(f"talker.code_predictor.lm_head.{g}.weight"), head_bits) for g in range(groups)]
     final = w.weight("norm", read(f"{STACK}norm.weight"))
     tables = rotations(w, small, groups + 1)
     draw, middle = Draw(w), w.weight("middle", np.array([1], np.int64))
@@ -214,7 +230,7 @@ def frame_graph(model: Checkpoint, dims: TtsDims, *, half: bool, exact: bool = F
                 "SkipSimplifiedLayerNormalization", state, more, following, outputs=4, unused=(1, 2), domain=CONTRIB,
                 epsilon=small.epsilon,
             )  # fmt: skip
-        logits = heads[g](w.one("Gather", normal, last, axis=1))
+        logits = w.up(heads[g](w.down(w.one("Gather", normal, last, axis=1))))
         ends = (w.weight(f"draw.{place}", np.array([place], np.int64)) for place in (g, g + 1))
         codes.append(draw(logits, w.one("Slice", "uniform", *ends, middle)))
         if g + 1 < groups:
@@ -249,6 +265,6 @@ def rotations(writer: Writer, dims: DecoderDims, positions: int) -> tuple[str, s
     steps = dims.rope_theta ** (-np.arange(0, dims.head_dim, 2, dtype=np.float64) / dims.head_dim)
     angles = np.arange(positions)[:, None] * steps
     return (
-        writer.weight("cosines", np.cos(angles).astype(np.float32)),
-        writer.weight("sines", np.sin(angles).astype(np.float32)),
+        writer.fine("cosines", np.cos(angles).astype(np.float32)),
+        writer.fine("sines", np.sin(angles).astype(np.float32)),
     )

@@ -14,7 +14,7 @@ from export.checkpoint import Checkpoint
 from export.dims import EncoderDims
 from export.funasr.checkpoint import FunAsrCheckpoint
 from export.funasr.dims import FunAsrDims, longest_rows
-from export.names import BODY, CLIP, CODEC, CODEC_ENCODER, FRAME, SPEAKER_ENCODER, STEM, Precision
+from export.names import BODY, CLIP, CODEC, CODEC_ENCODER, FRAME, SPEAKER_ENCODER, STEM, FrameWeights, Precision
 from export.trace import funasr_encoder, graphs, rules, speaking_graphs
 from export.trace.codec import build_codec
 from export.trace.codec_encoder import build_codec_encoder
@@ -22,6 +22,7 @@ from export.trace.encoder import Clip, build
 from export.trace.frame_graph import frame_graph
 from export.trace.graphs import Traced, WeightFile
 from export.trace.quantize import WIDE, quantize_graph
+from export.trace.slots import keep_states
 from export.trace.speaker_encoder import build_speaker_encoder
 from export.trace.stack import LAYERS, grow
 from export.trace.storage import store_half, store_int8
@@ -29,6 +30,7 @@ from export.trace.weights import reader
 from export.tts.cloning_dims import CodecEncoderDims, SpeakerEncoderDims
 from export.tts.codec_dims import CodecDims
 from export.tts.dims import TtsDims
+from export.tts.state import states
 
 Precisions = Sequence[Precision]
 
@@ -123,7 +125,10 @@ def codec_graphs(codec: Checkpoint, dims: CodecDims, precisions: Precisions) -> 
 
     for kind, wanted in by_type(precisions):
         built = build_codec(codec, dims, half=kind == torch.float16)
-        yield from finished(CODEC, speaking_graphs.codec_graph(built, kind), wanted, store)
+        for made in finished(CODEC, speaking_graphs.codec_graph(built, kind), wanted, store):
+            if made.precision == "fp16":
+                keep_states(made.graph.model.graph, {state.name: state.next for state in states(dims)})
+            yield made
 
 
 def codec_encoder_graphs(codec: Checkpoint, dims: CodecEncoderDims, samples: int) -> Iterator[Made]:
@@ -141,7 +146,8 @@ def speaker_graphs(model: Checkpoint, dims: SpeakerEncoderDims) -> Iterator[Made
     yield Made("fp32", SPEAKER_ENCODER, graph)
 
 
-def frame_graphs(model: Checkpoint, dims: TtsDims, *, half: bool) -> Iterator[Made]:
+def frame_graphs(model: Checkpoint, dims: TtsDims, weights: Sequence[FrameWeights], *, half: bool) -> Iterator[Made]:
     """Write the predictor's frame graph, whose table of rows is float16 if ``half``. It is not checked by the rules,
     since it uses ONNX Runtime's own operators."""
-    yield Made("fp32", FRAME, frame_graph(model, dims, half=half))
+    for each in weights:
+        yield Made("fp16" if each == "fp16" else "fp32", FRAME, frame_graph(model, dims, each, half=half))

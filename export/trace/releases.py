@@ -139,9 +139,12 @@ def speaking() -> Iterator[Kept]:
     talker = DecoderDims(width=1024, layers=28, ffn=3072, vocabulary=3072, context=32768, **STACK)
     small = DecoderDims(width=1024, layers=5, ffn=3072, vocabulary=2048, context=65536, **STACK)
     speech = TtsDims(talker, small, codec, 151936, 2048, projected=False)
-    trace = partial(parts.frame_graphs, dims=speech, half=True)
-    folder = "frame", frame_part(speech, half=True)
-    yield Kept(model, {"fp32": folder}, FRAME_WEIGHTS, dict(model_shapes(speech)), trace)
+    trace = partial(parts.frame_graphs, dims=speech, weights=("int4", "fp16"), half=True)
+    folders: dict[Precision, tuple[str, Part]] = {
+        "fp32": ("frame", frame_part(speech, "int4", half=True)),
+        "fp16": ("frame-fp16", frame_part(speech, "fp16", half=True)),
+    }
+    yield Kept(model, folders, FRAME_WEIGHTS, dict(model_shapes(speech)), trace)
 
 
 def funasr_parts() -> Iterator[Kept]:

@@ -10,7 +10,18 @@ from engines import manifest
 from export.checkpoint import Checkpoint, CheckpointError, extras, read_json
 from export.dims import DecoderDims
 from export.directory import describe_file, licence
-from export.names import CODEC, CODEC_ENCODER, FRAME, SPEAKER_ENCODER, SPEAKER_MEL, TOKENIZER, Precision, Quantization
+from export.names import (
+    CODEC,
+    CODEC_ENCODER,
+    FRAME,
+    FROM_SLOTS,
+    SPEAKER_ENCODER,
+    SPEAKER_MEL,
+    TO_SLOTS,
+    TOKENIZER,
+    Precision,
+    Quantization,
+)
 from export.tts import talker
 from export.tts.checkpoint import TtsCheckpoint, section
 from export.tts.cloning_dims import HOP, N_FFT
@@ -118,6 +129,7 @@ def describe(
             weight=talker.WEIGHT if dims.projected else None,
             bias=talker.BIAS if dims.projected else None,
             graph=FRAME if (out / FRAME).exists() else None,
+            graph_weights="fp16" if precision == "fp16" else "int4",
         ),
         text_rows=talker.TEXT_ROWS,
         code_rows=talker.CODE_ROWS,
@@ -129,6 +141,7 @@ def describe(
             frame_samples=dims.codec.frame_samples,
             sample_rate=dims.codec.sample_rate,
             states=tuple(manifest.CodecState(each.name, each.next, each.shape) for each in states(dims.codec)),
+            slots=(FROM_SLOTS, TO_SLOTS) if precision == "fp16" else None,
         ),
         tokenizer=manifest.Tokenizer(TOKENIZER, bool(extra.get("text", {}).get("leading_space", False))),
         tokens=tokens(model, dims, out / TOKENIZER),

@@ -2,6 +2,7 @@
 
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from export.names import (
     SPEAKER_ENCODER,
     SPEAKER_ENCODER_WEIGHTS,
     TOKENIZER,
+    FrameWeights,
     Precision,
     Quantization,
 )
@@ -78,8 +80,8 @@ def write_tts(
         talker.write_talker(checkpoint.model, dims, scratch, decoder, name=label, meter=meter)
         meter.begin("code predictor")
         talker.write_predictor(checkpoint.model, dims, scratch, decoder, name=label, meter=meter)
-        if decoder == "q4_k_m":
-            write_frame_graph(checkpoint.model, dims, scratch, half=True, meter=meter)
+        if (weights := frame_weights(codec, decoder)) is not None:
+            write_frame_graph(checkpoint.model, dims, scratch, weights, half=True, meter=meter)
         meter.begin("checksums")
         manifest.write(describe(checkpoint, dims, scratch, codec, decoder, label, extra), scratch)
     return out
@@ -101,14 +103,27 @@ def write_codec(codec: Checkpoint, dims: CodecDims, out: Path, precision: Precis
     write_part(codec_part(dims, precision), codec, out, trace, meter=meter)
 
 
-def frame_part(dims: TtsDims, *, half: bool) -> Part:
-    """The part (export/known.py) that the frame graph is: all that its structure depends on."""
+def frame_weights(codec: Precision, decoder: Quantization) -> FrameWeights | None:
+    """How the matrices of the frame graph are stored, if there is one. A codec in fp16 is for a graphics card, which
+    then makes frames by a graph too; processors do where the matrices have 4 bits anyway."""
+    if codec == "fp16" and decoder != "f32":
+        return "fp16"
+    return "int4" if decoder == "q4_k_m" else None
+
+
+def frame_part(dims: TtsDims, weights: FrameWeights, *, half: bool) -> Part:
+    """The part (export/known.py) that the frame graph is: all that its structure depends on. Graphs were kept before
+    there were any but those in int4, which are told as then."""
     small = {name: value for name, value in asdict(dims.predictor).items() if name not in ("context", "tied")}
-    codec = {"books": dims.codec.codebooks, "entries": dims.codec.entries}
-    return part("frame", dims=small, vocabulary=dims.talker.vocabulary, half=half, **codec)
+    more: dict[str, Any] = {"books": dims.codec.codebooks, "entries": dims.codec.entries}
+    if weights != "int4":
+        more["weights"] = weights
+    return part("frame", dims=small, vocabulary=dims.talker.vocabulary, half=half, **more)
 
 
-def write_frame_graph(model: Checkpoint, dims: TtsDims, out: Path, *, half: bool, meter: Meter = SILENT) -> None:
+def write_frame_graph(
+    model: Checkpoint, dims: TtsDims, out: Path, weights: FrameWeights, *, half: bool, meter: Meter = SILENT
+) -> None:
     """Write the predictor's frame graph beside its GGUF; ``half`` tells whether the tables of rows are float16."""
     # A small table is projected by the runtime, in float32, whatever ``half`` says.
     read = talker.projects(dims) or not dims.projected
@@ -116,9 +131,9 @@ def write_frame_graph(model: Checkpoint, dims: TtsDims, out: Path, *, half: bool
     def trace() -> None:
         from export.trace import parts
 
-        parts.write(parts.frame_graphs(model, dims, half=half and read), out, FRAME_WEIGHTS)
+        parts.write(parts.frame_graphs(model, dims, [weights], half=half and read), out, FRAME_WEIGHTS)
 
-    write_part(frame_part(dims, half=half and read), model, out, trace, meter=meter)
+    write_part(frame_part(dims, weights, half=half and read), model, out, trace, meter=meter)
 
 
 def cloning_parts(checkpoint: TtsCheckpoint, dims: TtsDims) -> dict[str, Part]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -13,6 +14,8 @@ from engines import manifest as manifests
 from engines.onnx import Graph
 from engines.store import find
 
+GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "tts"
+GOLDEN_SPEC = manifests.read_tts(GOLDEN / "model").codec
 FRAMES = 160
 """The attention window of 72 turns twice."""
 
@@ -97,6 +100,54 @@ def test_fixed_shapes_change_nothing(tts_directory: Path, decoder: CodecDecoder,
         same(samples, expected)
         for found, wanted in zip(state.tensors, after.tensors, strict=True):
             np.testing.assert_allclose(found, wanted, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def travelling() -> CodecDecoder:
+    """The codec of the golden model, as it is exported for a processor."""
+    return CodecDecoder(GOLDEN_SPEC, Graph(GOLDEN / "model" / GOLDEN_SPEC.file, threads=1, provider="cpu"))
+
+
+def in_slots(kept: int) -> CodecDecoder:
+    """The same codec with states in slots, of which ``kept`` stay where the graph runs."""
+    spec = msgspec.structs.replace(GOLDEN_SPEC, slots=("from_slots", "to_slots"))
+    return CodecDecoder(spec, Graph(GOLDEN / "slots.onnx", threads=1, provider="cpu"), kept=kept)
+
+
+@pytest.mark.parametrize("kept", [0, 7])
+@settings(max_examples=10)
+@given(calls=st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=3), max_size=8))
+def test_states_in_slots_are_those_that_travel(
+    travelling: CodecDecoder, kept: int, calls: list[list[tuple[int, int]]]
+) -> None:
+    """Whatever streams share a call, and whether slots stay where the graph runs or are stacked for each call: the
+    same samples, bit by bit. No more slots are taken than there are states that somebody has."""
+    slots, entries = in_slots(kept), GOLDEN_SPEC.entries
+    streams = [(travelling.start(), slots.start()) for _ in range(3)]
+    random = np.random.default_rng(len(calls))
+    for call in calls:
+        length, places = call[0][1], list(dict.fromkeys(place for place, _ in call))
+        frames = [random.integers(0, entries, (length, GOLDEN_SPEC.codebooks)) for _ in places]
+        old = travelling.steps([Decode(f, streams[p][0]) for f, p in zip(frames, places, strict=True)])
+        new = slots.steps([Decode(f, streams[p][1]) for f, p in zip(frames, places, strict=True)])
+        for place, (expected, before), (samples, after) in zip(places, old, new, strict=True):
+            np.testing.assert_array_equal(samples, expected)
+            streams[place] = before, after
+
+
+def test_a_slot_is_free_once_nobody_has_its_state() -> None:
+    """A state can be continued from twice while somebody has it; afterwards its slot serves another. Where all are
+    taken, the error says so."""
+    slots = in_slots(4)
+    frames = np.ones((2, GOLDEN_SPEC.codebooks), np.int64)
+    for _ in range(10):
+        _, state = slots.step(frames, slots.start())
+        first, after = slots.step(2 * frames, state)
+        again, _ = slots.step(2 * frames, state)
+        np.testing.assert_array_equal(first, again)
+        assert not np.array_equal(slots.step(2 * frames, after)[0], first)
+    with pytest.raises(RuntimeError, match="all 4 slots"):
+        _ = [slots.step(frames, slots.start()) for _ in range(5)]
 
 
 def test_a_state_can_be_continued_from_twice(decoder: CodecDecoder) -> None:

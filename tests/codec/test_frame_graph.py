@@ -79,6 +79,12 @@ def test_frames_of_many_are_those_of_one(graph: FrameGraph) -> None:
     assert graph.run(mixed) == alone
 
 
+def test_without_cuda_llama_makes_frames(entry: Entry, caplog: pytest.LogCaptureFixture) -> None:
+    """A graph for CUDA that cannot run there is told in the log, and there is none."""
+    assert FrameGraph.on_cuda(GOLDEN / "frame.onnx", entry) is None
+    assert "llama.cpp makes frames, because CUDA cannot run them as one graph: provider: " in caplog.text
+
+
 def test_another_graph_is_refused(entry: Entry) -> None:
     other = Graph(DIRECTORY / MANIFEST.codec.file, threads=1, provider="cpu")
     with pytest.raises(ManifestError, match=f"{MANIFEST.codec.file}: takes "):

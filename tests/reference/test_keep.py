@@ -75,7 +75,7 @@ def part_of(kind: str) -> Kept:
         return Kept(kind, nowhere, "codec_encoder.weights", mimi_shapes(sound, sizes), trace)
     small = replace(PREDICTOR, width=64, ffn=96)
     speech = TtsDims(TALKER, small, CODEC, text_vocabulary=40, text_width=20, projected=True)
-    trace = partial(parts.frame_graphs, dims=speech, half=True)
+    trace = partial(parts.frame_graphs, dims=speech, weights=("int4", "fp16"), half=True)
     return Kept(kind, nowhere, "predictor.weights", dict(model_shapes(speech)), trace)
 
 

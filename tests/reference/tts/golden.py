@@ -13,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import torch
 from tokenizers import Tokenizer
 
+from engines import manifest as manifests
 from export.trace.frame_graph import frame_graph
+from export.trace.slots import keep_states
 from export.tts import api
 from export.tts.checkpoint import open_tts
 from export.tts.dims import read_tts_dims
@@ -50,9 +53,22 @@ def write(directory: Path) -> None:
         checkpoint = official.save_tts(model, codec, Path(folder) / "golden")
         made = api.run(checkpoint, directory / "model", codec="fp32", decoder="f32", name="golden-tts")
         opened = open_tts(checkpoint)
-        graph = frame_graph(opened.model, read_tts_dims(opened), half=False, exact=True)
+        graph = frame_graph(opened.model, read_tts_dims(opened), "fp32", half=False)
         (directory / "frame.onnx").write_bytes(graph.model.SerializeToString())
+    write_slots(directory)
     np.savez_compressed(directory / "official.npz", **outputs(model, codec, made))
+
+
+def write_slots(directory: Path) -> None:
+    """Write the model's codec with states in slots, as of an export in fp16, as ``slots.onnx`` beside the model."""
+    graph = onnx.load(directory / "model" / "codec_decoder.onnx", load_external_data=False)
+    spec = manifests.read_tts(directory / "model").codec
+    keep_states(graph.graph, {state.input: state.output for state in spec.states})
+    for tensor in graph.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location":
+                entry.value = f"model/{entry.value}"
+    onnx.save(graph, directory / "slots.onnx")
 
 
 def outputs(model: Any, codec: Any, made: Path) -> dict[str, Any]:
