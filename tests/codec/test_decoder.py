@@ -1,5 +1,8 @@
 """The codec decoder of the embedded model: any cutting gives one sound, and the state never changes its size."""
 
+import lzma
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -108,17 +111,24 @@ def travelling() -> CodecDecoder:
     return CodecDecoder(GOLDEN_SPEC, Graph(GOLDEN / "model" / GOLDEN_SPEC.file, threads=1, provider="cpu"))
 
 
-def in_slots(kept: int) -> CodecDecoder:
-    """The same codec with states in slots, of which ``kept`` stay where the graph runs."""
+@pytest.fixture(scope="module")
+def in_slots(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], CodecDecoder]:
+    """Loads the same codec with states in slots, of which so many stay where the graph runs."""
     spec = msgspec.structs.replace(GOLDEN_SPEC, slots=("from_slots", "to_slots"))
-    return CodecDecoder(spec, Graph(GOLDEN / "slots.onnx", threads=1, provider="cpu"), kept=kept)
+    graph = tmp_path_factory.mktemp("slots") / "slots.onnx"
+    graph.write_bytes(lzma.decompress((GOLDEN / "slots.onnx.xz").read_bytes()))
+    shutil.copy(GOLDEN / "model" / "codec.weights", graph.parent)
+    return lambda kept: CodecDecoder(spec, Graph(graph, threads=1, provider="cpu"), kept=kept)
 
 
 @pytest.mark.parametrize("kept", [0, 7])
 @settings(max_examples=10)
 @given(calls=st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=3), max_size=8))
 def test_states_in_slots_are_those_that_travel(
-    travelling: CodecDecoder, kept: int, calls: list[list[tuple[int, int]]]
+    travelling: CodecDecoder,
+    in_slots: Callable[[int], CodecDecoder],
+    kept: int,
+    calls: list[list[tuple[int, int]]],
 ) -> None:
     """Whatever streams share a call, and whether slots stay where the graph runs or are stacked for each call: the
     same samples, bit by bit. No more slots are taken than there are states that somebody has."""
@@ -135,7 +145,7 @@ def test_states_in_slots_are_those_that_travel(
             streams[place] = before, after
 
 
-def test_a_slot_is_free_once_nobody_has_its_state() -> None:
+def test_a_slot_is_free_once_nobody_has_its_state(in_slots: Callable[[int], CodecDecoder]) -> None:
     """A state can be continued from twice while somebody has it; afterwards its slot serves another. Where all are
     taken, the error says so."""
     slots = in_slots(4)

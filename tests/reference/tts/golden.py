@@ -6,6 +6,7 @@ A checkpoint so small that its export fits the repository; the arrays beside it 
 usage: python -m tests.reference.tts.golden DIRECTORY
 """
 
+import lzma
 import shutil
 import sys
 import tempfile
@@ -60,15 +61,12 @@ def write(directory: Path) -> None:
 
 
 def write_slots(directory: Path) -> None:
-    """Write the model's codec with states in slots, as of an export in fp16, as ``slots.onnx`` beside the model."""
+    """Write the model's codec with states in slots, as of an export in fp16, as ``slots.onnx.xz`` beside the model. Its
+    weights are the model's."""
     graph = onnx.load(directory / "model" / "codec_decoder.onnx", load_external_data=False)
     spec = manifests.read_tts(directory / "model").codec
     keep_states(graph.graph, {state.input: state.output for state in spec.states})
-    for tensor in graph.graph.initializer:
-        for entry in tensor.external_data:
-            if entry.key == "location":
-                entry.value = f"model/{entry.value}"
-    onnx.save(graph, directory / "slots.onnx")
+    (directory / "slots.onnx.xz").write_bytes(lzma.compress(graph.SerializeToString()))
 
 
 def outputs(model: Any, codec: Any, made: Path) -> dict[str, Any]:
