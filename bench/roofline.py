@@ -121,6 +121,7 @@ def _frames(spec: CodecDecoder, frames: int) -> dict[str, npt.NDArray[Any]]:
     feeds: dict[str, npt.NDArray[Any]] = {spec.codes: np.zeros((1, frames, spec.codebooks), np.int64)}
     if spec.last is not None:
         feeds[spec.last] = np.zeros(1, np.float32)
+    feeds |= dict.fromkeys(spec.slots or (), np.zeros(1, np.int64))
     return feeds | {state.input: np.zeros((1, *state.shape), np.float32) for state in spec.states}
 
 

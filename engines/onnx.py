@@ -172,7 +172,7 @@ class Graph:
 
     def keep(self, name: str, output: str, shape: Sequence[int]) -> None:
         """Keep a tensor between runs where the graph runs: zeros of ``shape`` at first, which every run reads as the
-        input ``name`` and overwrites with the ``output``. It is never returned."""
+        input ``name`` and overwrites with the ``output``. It is never returned, and runs must not overlap."""
         zeros = np.zeros(shape, np.float16 if name in self._half else np.float32)
         self._retreats = False  # The processor would not find what the card keeps.
         self._placed[name] = self._written[output] = self._moved(zeros)

@@ -37,6 +37,7 @@ def main() -> None:
         chunk = codes[place : place + frames]
         chunk = np.concatenate((chunk, np.full((padding, codes.shape[1]), -1)))[None].repeat(2, 0)
         feed = {each["input"]: value for each, value in zip(codec["states"], state, strict=True)}
+        feed |= dict.fromkeys(codec["slots"] or (), np.arange(2))
         wave, valid, *state = session.run(outputs, {codec["codes"]: chunk, codec["last"]: np.zeros(1, kind), **feed})
         assert [each.shape[1:] for each in state] == [tuple(each["shape"]) for each in codec["states"]]
         waves.append(wave[:, : valid[0]])

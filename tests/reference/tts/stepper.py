@@ -33,6 +33,7 @@ class Stepper:
     def call(self, codes: Codes, state: State, last: float = 0.0) -> tuple[Floats, Codes, State]:
         """codes [B, N, Q] → wave [B, N · samples], valid samples [B], next state."""
         feed = {self.codec.codes: codes, self.codec.last: np.array([last], self.kind)}
+        feed |= dict.fromkeys(self.codec.slots or (), np.arange(len(codes)))
         feed |= {each.input: value for each, value in zip(self.codec.states, state, strict=True)}
         wave, valid, *following = self.session.run(self.outputs, feed)
         return wave, valid, following

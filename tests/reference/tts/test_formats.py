@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from engines import manifest as manifests
 from engines.integrity import verify
 from export.directory import Precision
+from export.names import FROM_SLOTS, TO_SLOTS
 from export.trace import rules
 from export.tts.checkpoint import CODEC_TYPE, open_part
 from export.tts.codec_dims import read_codec_dims
@@ -59,7 +60,8 @@ def write(tiny: Case, out: Path, precision: Precision) -> Path:
     write_codec(codec, dims, out, precision)
     made = manifests.read_tts(tiny.exported)
     shutil.copyfile(tiny.exported / made.tokenizer.file, out / made.tokenizer.file)
-    described = msgspec.structs.replace(made.codec, precision=precision)
+    slots = (FROM_SLOTS, TO_SLOTS) if precision == "fp16" else None
+    described = msgspec.structs.replace(made.codec, precision=precision, slots=slots)
     manifests.write(msgspec.structs.replace(made, codec=described), out)
     return out
 
@@ -127,7 +129,7 @@ def test_every_graph_keeps_the_rules(tiny: Case, rounded: Path) -> None:
         model = onnx.load(directory / CODEC)
         rules.check(model, CODEC)
         codec = manifests.read_tts(directory).codec
-        names = [codec.codes, codec.last, *(state.input for state in codec.states)]
+        names = [codec.codes, codec.last, *(state.input for state in codec.states), *(codec.slots or ())]
         assert [each.name for each in model.graph.input] == names
         assert [each.name for each in model.graph.output] == [
             codec.wave,
