@@ -1,11 +1,14 @@
 """A session of a model together with its work in flight, in a lane or in worker threads, never on the event loop."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from engines.lane import Lane, Task
+from engines.lane import Cancelled, Lane, Task
+
+_LOG: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -17,6 +20,14 @@ class Closable(Protocol):
 
 
 S = TypeVar("S", bound=Closable)
+
+
+def _left(future: "asyncio.Future[Any]") -> None:
+    """Take note of what came of work whose waiter is gone. That it was given up is no error: asyncio would log that
+    nobody asked for it."""
+    error = None if future.cancelled() else future.exception()
+    if error is not None and not isinstance(error, Cancelled):
+        _LOG.error("work of a session that is gone failed", exc_info=error)
 
 
 class SessionWorker(Generic[S]):
@@ -37,6 +48,7 @@ class SessionWorker(Generic[S]):
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             task.withdrawn = True
+            future.add_done_callback(_left)
             lane.wake()
             raise
 
@@ -51,8 +63,6 @@ class SessionWorker(Generic[S]):
 
     def _back(self, future: "asyncio.Future[Any]") -> None:
         self._calls.discard(future)
-        if not future.cancelled():
-            future.exception()  # Where the waiter is gone, asyncio would log that nobody asked for it.
         self.moved()
 
     async def close(self) -> None:

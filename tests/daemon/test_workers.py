@@ -18,14 +18,17 @@ class Nothing:
         """Nothing is open."""
 
 
-def test_work_that_nobody_waits_for_any_more_leaves_no_word_in_the_log() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_of_work_that_nobody_waits_for_any_more_only_a_failure_is_told(
+    fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     """A client goes while a call of its session runs: the work ends at its next call, and asyncio does not complain
-    that nobody asked how."""
+    that nobody asked how. An error of that call is in the log."""
     told: list[dict[str, Any]] = []
     begun, gate = threading.Event(), threading.Event()
 
     def steps() -> Steps[None]:
-        yield from alone(lambda: begun.set() or gate.wait(60))
+        yield from alone(lambda: begun.set() or gate.wait(60) and fails and 1 // 0)
         yield from alone(int)
 
     async def run() -> None:
@@ -37,7 +40,8 @@ def test_work_that_nobody_waits_for_any_more_leaves_no_word_in_the_log() -> None
         with pytest.raises(asyncio.CancelledError):
             await waiter
         gate.set()
-        assert isinstance(await asyncio.to_thread(task.future.exception, 60), Cancelled)
+        ended = await asyncio.to_thread(task.future.exception, 60)
+        assert isinstance(ended, ZeroDivisionError if fails else Cancelled)
         await asyncio.sleep(0.01)  # Its end comes to the event loop.
         await worker.close()
 
@@ -46,3 +50,4 @@ def test_work_that_nobody_waits_for_any_more_leaves_no_word_in_the_log() -> None
         asyncio.run(run())
     lane.close()
     assert told == []
+    assert [record.getMessage() for record in caplog.records] == ["work of a session that is gone failed"] * fails
