@@ -178,7 +178,7 @@ def tts_work(source: Path) -> Work:
         found = [(tts.codec_part(dims.codec, precision), opened.codec)]
         for file, each in tts.cloning_parts(opened, dims).items():
             found.append((each, opened.codec if file == CODEC_ENCODER else opened.model))
-        if (weights := tts.frame_weights(precision, quantization)) is not None:
+        if (weights := description.frame_weights(precision, quantization)) is not None:
             found.append((tts.frame_part(dims, weights, half=True), opened.model))
         return found
 

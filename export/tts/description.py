@@ -129,7 +129,7 @@ def describe(
             weight=talker.WEIGHT if dims.projected else None,
             bias=talker.BIAS if dims.projected else None,
             graph=FRAME if (out / FRAME).exists() else None,
-            graph_weights="fp16" if precision == "fp16" else "int4",
+            graph_weights=frame_weights(precision, decoder) or "int4",
         ),
         text_rows=talker.TEXT_ROWS,
         code_rows=talker.CODE_ROWS,
@@ -301,3 +301,11 @@ def sampling(model: Checkpoint) -> manifest.TtsSampling:
         return msgspec.convert(chosen, manifest.TtsSampling)
     except msgspec.ValidationError as error:
         raise CheckpointError(f"{path}: {error}") from None
+
+
+def frame_weights(codec: Precision, decoder: Quantization) -> Literal["int4", "fp16"] | None:
+    """How the matrices of the frame graph are stored, if there is one: as for processors where they have 4 bits anyway,
+    also beside a codec that DirectML runs in fp16; else as for CUDA if the codec is in fp16."""
+    if decoder == "q4_k_m":
+        return "int4"
+    return "fp16" if codec == "fp16" and decoder != "f32" else None

@@ -35,6 +35,7 @@ from export.tts.description import (
     clones,
     describe,
     encodes,
+    frame_weights,
     speaker_rate,
 )
 from export.tts.dims import TtsDims
@@ -101,14 +102,6 @@ def write_codec(codec: Checkpoint, dims: CodecDims, out: Path, precision: Precis
         parts.write(parts.codec_graphs(codec, dims, [precision]), out, CODEC_WEIGHTS)
 
     write_part(codec_part(dims, precision), codec, out, trace, meter=meter)
-
-
-def frame_weights(codec: Precision, decoder: Quantization) -> FrameWeights | None:
-    """How the matrices of the frame graph are stored, if there is one. A codec in fp16 is for a graphics card, which
-    then makes frames by a graph too; processors do where the matrices have 4 bits anyway."""
-    if codec == "fp16" and decoder != "f32":
-        return "fp16"
-    return "int4" if decoder == "q4_k_m" else None
 
 
 def frame_part(dims: TtsDims, weights: FrameWeights, *, half: bool) -> Part:
