@@ -134,11 +134,11 @@ class Engine:
                 card=card,
             )
             resources.callback(self._decoder.close)
-            drawn = FrameGraph(frame.result(), entry) if frame else None
+            whole = FrameGraph(frame.result(), entry) if frame else None
             if card and manifest.predictor.graph is not None and manifest.predictor.graph_weights == "fp16":
-                drawn = FrameGraph.on_cuda(directory / manifest.predictor.graph, entry)
-            if drawn is not None:
-                self._predictor: FrameMaker = drawn
+                whole = FrameGraph.on_cuda(directory / manifest.predictor.graph, entry)
+            if whole is not None:
+                self._predictor: FrameMaker = whole
             else:
                 small = Decoder(
                     directory / manifest.predictor.decoder.file,

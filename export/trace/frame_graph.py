@@ -85,22 +85,22 @@ class Writer:
         """Add a node with one output and return its name."""
         return self.op(kind, *inputs, domain=domain, **attributes)[0]
 
-    def fine(self, name: str, value: Floats) -> str:
+    def operand(self, name: str, value: Floats) -> str:
         """Keep a tensor in the type of products."""
         return self.weight(name, apply("half", value) if self.half else value)
 
-    def down(self, rows: str) -> str:
+    def narrow(self, rows: str) -> str:
         """``rows``, which are float32, in the type of products."""
         return self.one("Cast", rows, to=TensorProto.FLOAT16) if self.half else rows
 
-    def up(self, rows: str) -> str:
+    def widen(self, rows: str) -> str:
         """``rows``, which are in the type of products, in float32."""
         return self.one("Cast", rows, to=TensorProto.FLOAT) if self.half else rows
 
     def matrix(self, name: str, weight: Floats, bits: int) -> Matrix:
         """Keep a matrix [n, k], rounded to 4 or 8 ``bits``, or in the type of products with more."""
         if bits > 8:
-            plain = self.fine(name, apply("transpose", weight))
+            plain = self.operand(name, apply("transpose", weight))
             return lambda rows: self.one("MatMul", rows, plain)
         made = apply("rounded", weight, bits)
         names = tuple(
@@ -128,7 +128,7 @@ class Layer:
             name: keep(f"{index}.{name}", read(name))
             for keep, names in (
                 (writer.weight, ("input_layernorm", "post_attention_layernorm")),
-                (writer.fine, ("self_attn.q_norm", "self_attn.k_norm")),
+                (writer.operand, ("self_attn.q_norm", "self_attn.k_norm")),
             )
             for name in names
         }
@@ -153,7 +153,7 @@ class Layer:
     def __call__(self, state: str, normal: str, lengths: tuple[str, str], tables: tuple[str, str]) -> tuple[str, str]:
         """(state, normed state) → (state before the MLP's sum, what the MLP adds)."""
         w, dims = self._writer, self._dims
-        q, k, v = w.op("Split", self._entry(w.down(normal)), self._parts, outputs=3, axis=-1)
+        q, k, v = w.op("Split", self._entry(w.narrow(normal)), self._parts, outputs=3, axis=-1)
         q, k = self._per_head(q, "q"), self._per_head(k, "k")
         mixed, *past = w.op(
             "GroupQueryAttention", q, k, v, *self._past, *lengths, *tables, outputs=3, domain=CONTRIB,
@@ -161,11 +161,11 @@ class Layer:
         )  # fmt: skip
         self._past = past[0], past[1]
         normal, _, _, state = w.op(
-            "SkipSimplifiedLayerNormalization", state, w.up(self._exit(mixed)), self._norms["post_attention_layernorm"],
-            outputs=4, unused=(1, 2), domain=CONTRIB, epsilon=dims.epsilon,
+            "SkipSimplifiedLayerNormalization", state, w.widen(self._exit(mixed)),
+            self._norms["post_attention_layernorm"], outputs=4, unused=(1, 2), domain=CONTRIB, epsilon=dims.epsilon,
         )  # fmt: skip
-        gate, up = w.op("Split", self._rise(w.down(normal)), outputs=2, axis=-1, num_outputs=2)
-        return state, w.up(self._fall(w.one("Mul", w.one("QuickGelu", gate, domain=CONTRIB, alpha=1.0), up)))
+        gate, up = w.op("Split", self._rise(w.narrow(normal)), outputs=2, axis=-1, num_outputs=2)
+        return state, w.widen(self._fall(w.one("Mul", w.one("QuickGelu", gate, domain=CONTRIB, alpha=1.0), up)))
 
     def _per_head(self, rows: str, name: str) -> str:
         """Normalise queries or keys head by head."""
@@ -230,7 +230,7 @@ def frame_graph(model: Checkpoint, dims: TtsDims, weights: FrameWeights, *, half
                 "SkipSimplifiedLayerNormalization", state, more, following, outputs=4, unused=(1, 2), domain=CONTRIB,
                 epsilon=small.epsilon,
             )  # fmt: skip
-        logits = w.up(heads[g](w.down(w.one("Gather", normal, last, axis=1))))
+        logits = w.widen(heads[g](w.narrow(w.one("Gather", normal, last, axis=1))))
         ends = (w.weight(f"draw.{place}", np.array([place], np.int64)) for place in (g, g + 1))
         codes.append(draw(logits, w.one("Slice", "uniform", *ends, middle)))
         if g + 1 < groups:
@@ -265,6 +265,6 @@ def rotations(writer: Writer, dims: DecoderDims, positions: int) -> tuple[str, s
     steps = dims.rope_theta ** (-np.arange(0, dims.head_dim, 2, dtype=np.float64) / dims.head_dim)
     angles = np.arange(positions)[:, None] * steps
     return (
-        writer.fine("cosines", np.cos(angles).astype(np.float32)),
-        writer.fine("sines", np.sin(angles).astype(np.float32)),
+        writer.operand("cosines", np.cos(angles).astype(np.float32)),
+        writer.operand("sines", np.sin(angles).astype(np.float32)),
     )

@@ -1,10 +1,10 @@
 """Codec states that stay on a graphics card.
 
-A stream's states are 2.6 MB. Stacking those of many streams, and copying them to the card and back at each call, takes
-longer than the call. So the graph of a codec in float16 reads and writes them itself: its states are tables with a slot
-for each stream, ``from_slots`` int64 [B] tells the slot from which each stream of a call begins, and ``to_slots`` [B]
-the one into which its next state is written. Whoever keeps the tables on the processor stacks the states of a call and
-numbers them.
+A stream's states are 2.6 MB in the released codec. Stacking those of many streams, and copying them to the card and
+back at each call, takes longer than the call. So the graph of a codec in float16 reads and writes them itself: its
+states are tables with a slot for each stream, ``from_slots`` int64 [B] tells the slot from which each stream of a call
+begins, and ``to_slots`` [B] the one into which its next state is written. Whoever keeps the tables on the processor
+stacks the states of a call and numbers them.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ def keep_states(graph: GraphProto, states: Mapping[str, str]) -> None:
         graph.initializer.append(numpy_helper.from_array(np.arange(1, rank, dtype=np.int64), axes))
         writes.append(helper.make_node("Unsqueeze", [_PLACES, axes], [f"{_PLACES}.{rank}"], f"{_PLACES}.{rank}"))
     for name, after in states.items():
-        # ScatterND would do without the places of all values, but writes a state in one thread on CUDA: 40 ms a call.
+        # ScatterND would do without the places of all values, but writes a state in one thread on CUDA: 35 ms a call.
         size, places = f"{after}.size", f"{after}.places"
         writes += [
             helper.make_node("Shape", [new[after]], [size], size),
