@@ -154,7 +154,7 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         and re.fullmatch(r"[A-Z]|[IVX]+|[ivx]{2,}|\d+[A-Za-z]?", after)
     ):
         return LETTERED[low]
-    if stop and low in ("sq", "ct", "pl", "ter", "cir", "trl") and before[:1].isupper() and core[0].isupper():
+    if stop and core in STREETS and low in ("sq", "ct", "pl", "ter", "cir", "trl") and before[:1].isupper():
         return STREETS[core]
     if stop and low in ("fl",) and re.fullmatch(r"\d+(st|nd|rd|th)", before):
         return "floor"

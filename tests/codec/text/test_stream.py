@@ -12,7 +12,21 @@ from tokenizers import Tokenizer
 
 from codec.text.pieces import SHORT, Fragment, Item, PieceEnd
 from codec.text.stream import TextStream, spoken_text
-from codec.text.vocabulary import CLAUSE_WORDS
+from codec.text.vocabulary import (
+    ABBREVIATIONS,
+    BARE,
+    BEFORE_NAMES,
+    BOOKS,
+    CLAUSE_WORDS,
+    DATED,
+    LEADING,
+    LETTERED,
+    SIZES,
+    STREETS,
+    TIMED,
+    WEEKDAYS,
+    ZONES,
+)
 from engines.manifest import TextRules
 
 ANY = TextRules()
@@ -380,6 +394,19 @@ def test_no_text_raises(text: str, cut: int, rules: TextRules) -> None:
     for at in range(0, len(text), cut):
         stream.feed(text[at : at + cut])
     stream.flush()
+
+
+SHORTENED = sorted(
+    {*ABBREVIATIONS, *BARE, *BEFORE_NAMES, *BOOKS, *DATED, *LEADING, *LETTERED, *SIZES, *STREETS, *TIMED, *WEEKDAYS, *ZONES}
+)
+
+
+@pytest.mark.parametrize("rules", [ANY, SMALL])
+def test_no_shortened_word_is_written_too_oddly_to_be_read(rules: TextRules) -> None:
+    """Each is a key of some table, but not in every case: "Plan CT." ended a session."""
+    for word in SHORTENED:
+        for written in {word, word.lower(), word.upper(), word.title()}:
+            pieces(f"Plan {written}. It is {written} 5. The 12th {written}. A {written}. III 4 {written}.", rules)
 
 
 SAMPLES = (
