@@ -14,8 +14,11 @@ from codec.text.pieces import Fragment, Item, PieceEnd
 from codec.text.stream import TextStream
 from engines.manifest import TtsManifest
 
-SLICE: Final = 256
-"""How many characters are normalised at a time: some fifteen seconds of speech, and less than a millisecond of work."""
+SLICE: Final = 64
+"""How many characters are normalised at a time: some four seconds of speech, and a millisecond of work, for which the
+first sound waits."""
+LOOK: Final = 256
+"""After how many characters that hold nothing to say a look ends."""
 END: Final = -1
 """It stands in place of a token where the piece's text has ended."""
 
@@ -155,9 +158,9 @@ class Script:
         return self._draw_until(lambda: bool(self._queue))
 
     def _draw_until(self, enough: Callable[[], bool]) -> bool:
-        """Normalise until ``enough()``; False where the raw text ends before, or a slice of it was not enough."""
+        """Normalise until ``enough()``; False where the raw text ends before, or ``LOOK`` of it was not enough."""
         self._behind = False
-        least = self._raw_chars - SLICE
+        least = self._raw_chars - LOOK
         while not enough():
             if self._raw_chars <= least:
                 self._behind = True

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Generator, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from engines.scheduling import SLACK, Pace, Place, Priority, chosen
@@ -28,6 +29,9 @@ MOST: Final = 64
 """How many calls are merged into one at most."""
 LATE: Final = 0.3
 """Seconds in the queue after which a call that a final waits for shows that the machine is full."""
+BEGINNINGS: Final = 8
+"""How many pieces of work a thread begins at once in a lane with hands. To choose one among the work of 64 voices takes
+as long as to begin it, and with a card this process is what limits how many there can be."""
 
 
 class Cancelled(Exception):
@@ -316,6 +320,10 @@ class Lane:
                 self._idle += 1
                 self._wake.wait()
                 self._idle -= 1
+            if group[0].call is None and self._hands is not None:
+                first = group[0]
+                more = (t for t in ready if t.call is None and t is not first and t.priority <= first.priority)
+                group += islice(more, BEGINNINGS - 1)
             self._waiting = [task for task in self._waiting if task not in group]
             if (place := group[0].place) is not None:
                 place.taken = True

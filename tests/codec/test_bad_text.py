@@ -8,7 +8,7 @@ from codec.events import Event, Flushed, PieceMark, SpeechWarning
 from codec.inbox import MAX_PENDING
 from codec.model import TtsModel
 from codec.options import OptionError, SpeakOptions
-from codec.script import SLICE
+from codec.script import LOOK
 from tests.codec.talking import heard, run, say
 
 
@@ -49,7 +49,7 @@ def test_a_long_text_without_words_is_read_a_little_at_a_step(tts_model: TtsMode
     while (new := speaker.step()) or speaker.wait(0):
         events += new
         left.append(speaker.pending)
-    assert max(was - now for was, now in pairwise(left)) <= 4 * SLICE
+    assert max(was - now for was, now in pairwise(left)) <= 4 * LOOK
     speaker.finish()
     events += run(speaker)
     speaker.close()

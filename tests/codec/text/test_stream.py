@@ -396,9 +396,10 @@ def test_no_text_raises(text: str, cut: int, rules: TextRules) -> None:
     stream.flush()
 
 
-SHORTENED = sorted(
-    {*ABBREVIATIONS, *BARE, *BEFORE_NAMES, *BOOKS, *DATED, *LEADING, *LETTERED, *SIZES, *STREETS, *TIMED, *WEEKDAYS, *ZONES}
-)
+SHORTENED = sorted({
+    *ABBREVIATIONS, *BARE, *BEFORE_NAMES, *BOOKS, *DATED, *LEADING, *LETTERED, *SIZES, *STREETS, *TIMED, *WEEKDAYS,
+    *ZONES,
+})  # fmt: skip
 
 
 @pytest.mark.parametrize("rules", [ANY, SMALL])
