@@ -29,7 +29,7 @@ from codec.talker import Talker, TalkerStep
 from codec.voices import Reference
 from engines.device import CARD_THREADS, choose
 from engines.gguf import SEQUENCES, Decoder
-from engines.lane import MOST, Cancelled, Lane, Steps, alone, call
+from engines.lane import CARD_BEGINNINGS, MOST, Cancelled, Lane, Steps, alone, call
 from engines.manifest import ManifestError, TtsManifest
 from engines.onnx import CPU, CUDA, Graph
 from engines.scheduling import Place
@@ -157,7 +157,7 @@ class Engine:
                 MOST,
                 processor=time.thread_time,
                 threads=2 if making.side_by_side else 1,
-                hands=making.threads if card else 0,
+                beginnings=CARD_BEGINNINGS if card else 1,
             )
             resources.callback(self.lane.close)
             self._resources = resources.pop_all()

@@ -27,11 +27,11 @@ P = TypeVar("P")
 
 MOST: Final = 64
 """How many calls are merged into one at most."""
+CARD_BEGINNINGS: Final = 8
+"""How many pieces of work a thread begins at once in a lane that drives a card. To choose one among the work of 64
+voices takes as long as to begin it, and there this process is what limits how many there can be."""
 LATE: Final = 0.3
 """Seconds in the queue after which a call that a final waits for shows that the machine is full."""
-BEGINNINGS: Final = 8
-"""How many pieces of work a thread begins at once in a lane with hands. To choose one among the work of 64 voices takes
-as long as to begin it, and with a card this process is what limits how many there can be."""
 
 
 class Cancelled(Exception):
@@ -200,6 +200,7 @@ class Lane:
         *,
         threads: int = 1,
         hands: int = 0,
+        beginnings: int = 1,
     ) -> None:
         """
         Args:
@@ -209,8 +210,9 @@ class Lane:
             threads: how many threads run calls; calls of one place run one at a time.
             hands: how many more threads take the work from a merged call to its next calls: what a card answers for
                 many sessions at once is more than one thread reads while the card computes.
+            beginnings: how many pieces of work a thread begins at once.
         """
-        self._stopwatch, self._processor, self._most = stopwatch, processor, most
+        self._stopwatch, self._processor, self._most, self._beginnings = stopwatch, processor, most, beginnings
         self._wake = threading.Condition()
         self._waiting: list[Task[Any]] = []
         self._idle = 0
@@ -320,10 +322,9 @@ class Lane:
                 self._idle += 1
                 self._wake.wait()
                 self._idle -= 1
-            if group[0].call is None and self._hands is not None:
-                first = group[0]
+            if (first := group[0]).call is None:
                 more = (t for t in ready if t.call is None and t is not first and t.priority <= first.priority)
-                group += islice(more, BEGINNINGS - 1)
+                group += islice(more, self._beginnings - 1)
             self._waiting = [task for task in self._waiting if task not in group]
             if (place := group[0].place) is not None:
                 place.taken = True

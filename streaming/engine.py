@@ -21,7 +21,7 @@ from engines.device import CARD_THREADS, choose
 from engines.files import load_tokenizer
 from engines.gguf import SEQUENCES, Rows
 from engines.integrity import check
-from engines.lane import MOST, Cancelled, Lane, Steps
+from engines.lane import CARD_BEGINNINGS, MOST, Cancelled, Lane, Steps
 from engines.load import INTERIM_SECONDS, LARGE_INTERIM_SECONDS, Load
 from engines.manifest import FixedFloor, ManifestError, read_asr
 from engines.onnx import Graph
@@ -119,6 +119,7 @@ class Engine:
                 processor=None if where.card or mine.threads > 1 else time.thread_time,
                 threads=2 if mine.side_by_side else 1,
                 hands=mine.threads if where.card else 0,
+                beginnings=CARD_BEGINNINGS if where.card else 1,
             )
             opened.callback(self.lane.close)
             self.encoder = AudioEncoder(spec, stem, body, manifest.mel.bins)

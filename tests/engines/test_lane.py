@@ -8,7 +8,7 @@ from contextlib import nullcontext
 
 import pytest
 
-from engines.lane import BEGINNINGS, LATE, Cancelled, Lane, Owner, Steps, Task, alone, call, outcome
+from engines.lane import LATE, Cancelled, Lane, Owner, Steps, Task, alone, call, outcome
 from engines.scheduling import SLACK, Place, Priority
 from tests.lanes import Clock, held, queue, until_waiting
 
@@ -370,18 +370,17 @@ def test_hands_take_the_answers_of_a_shared_call_on_beside_each_other() -> None:
     lane.close()
 
 
-def test_a_lane_with_hands_begins_many_pieces_of_work_at_once_and_none_that_is_less_urgent() -> None:
-    """A thread chooses once for :data:`BEGINNINGS` of them, and for each alone in a lane without hands. The call that
-    holds the lane counts too."""
-    for hands, choices in ((1, 1 + 2 + 1), (0, 1 + 2 * BEGINNINGS + 1)):
-        lane, order = Lane("hearsay-test", threads=1, hands=hands), list[str]()
+def test_a_lane_may_begin_many_pieces_of_work_at_once_and_none_that_is_less_urgent() -> None:
+    """A thread chooses once for so many of them. The call that holds the lane counts too."""
+    for beginnings, choices in ((8, 1 + 2 + 1), (1, 1 + 16 + 1)):
+        lane, order = Lane("hearsay-test", beginnings=beginnings), list[str]()
 
         def steps(name: str, order: list[str] = order) -> Steps[None]:
             order.append(name)
             return
             yield  # It has no call, and ends as soon as it begins.
 
-        early = [Task(steps("early"), Priority.EARLY) for _ in range(2 * BEGINNINGS)]
+        early = [Task(steps("early"), Priority.EARLY) for _ in range(16)]
         backlog = Task(steps("backlog"), Priority.BACKLOG)
         with held(lane):
             for task in (backlog, *early):
