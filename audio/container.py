@@ -65,7 +65,6 @@ def reading(name: str) -> dict[str, Any]:
         buffer = INDEX_BYTES
     return {
         "buffer_size": buffer,
-        "metadata_errors": "ignore",
         "options": {"probesize": str(probe), "analyzeduration": "0", "max_probe_packets": "1"},
     }
 

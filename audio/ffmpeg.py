@@ -70,6 +70,9 @@ def open_container(source: Any, reader: str, **arguments: Any) -> Any:
     import av
 
     bounded_allocations()
+    if int(av.__version__.partition(".")[0]) < 19:
+        # Titles in another encoding than UTF-8 are an error there by default, and later versions do not know the word.
+        arguments["metadata_errors"] = "ignore"
     options = {**arguments.pop("options", {}), "max_streams": str(MOST_TRACKS), "codec_whitelist": _audio_decoders()}
     opener: Any = av.open
     return opener(source, "r", format=reader, options=options, **arguments)

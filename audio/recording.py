@@ -72,7 +72,7 @@ def open_recording(source: Source, most_seconds: float = float("inf")) -> Record
         patient = Patient(file, READERS[name], start)
         with (
             _told("it is no audio that FFmpeg knows", patient),
-            open_container(patient, READERS[name], metadata_errors="ignore") as container,
+            open_container(patient, READERS[name]) as container,
         ):
             patient.patience.check()
             if not container.streams.audio:
@@ -201,7 +201,7 @@ def _decoded(source: Source, wanted: Wanted, notes: Notes) -> Generator[Samples]
                     raise
         patient = Patient(file, reader, start)
         with _told("it is damaged", patient):
-            for piece in samples_of(patient, reader, wanted, notes, metadata_errors="ignore", buffer_size=INDEX_BYTES):
+            for piece in samples_of(patient, reader, wanted, notes, buffer_size=INDEX_BYTES):
                 yield piece
                 patient.patience.renew()
             patient.patience.check()

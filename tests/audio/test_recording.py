@@ -77,6 +77,16 @@ def test_any_rate_is_brought_to_the_one_that_is_asked_for(tmp_path: Path, rate: 
     assert pitch(wave) == pytest.approx(220, abs=2)
 
 
+def test_a_title_in_another_encoding_is_no_damage(tmp_path: Path) -> None:
+    """Old recorders write Latin-1, which is no UTF-8."""
+    path = tmp_path / "a.wav"
+    soundfile.write(path, tone(RATE), RATE, subtype="PCM_16")
+    sound, title = path.read_bytes()[12:], b"INFOINAM\x05\x00\x00\x00Caf\xe9\x00\x00"
+    chunks = b"LIST" + len(title).to_bytes(4, "little") + title + sound
+    path.write_bytes(b"RIFF" + (len(chunks) + 4).to_bytes(4, "little") + b"WAVE" + chunks)
+    np.testing.assert_allclose(heard(path), tone(RATE)[:, 0], atol=1 / 32767)
+
+
 def test_what_is_no_audio(tmp_path: Path) -> None:
     """Missing, a directory, text, empty, too many channels: each in words."""
     (tmp_path / "text.wav").write_text("not audio at all")
