@@ -134,8 +134,11 @@ class CodecDecoder:
         return results
 
     def warm(self) -> None:
-        """Run one call of every usual size; where shapes must be fixed, of every one that there will be."""
-        for batch in self._graph.batches if self._graph.fixed and self._static else (1,):
+        """Run one call of every usual size; where shapes must be fixed, of every one that there will be. Where few
+        states are kept, no call is large."""
+        batches = self._graph.batches if self._graph.fixed and self._static else (1,)
+        most = max(batches) if self._free is None else self._kept
+        for batch in (size for size in batches if size <= most):
             for frames in CALL_FRAMES:
                 self._run([Decode(np.zeros((frames, self.spec.codebooks), np.int64), self.start())] * batch)
 

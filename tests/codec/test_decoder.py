@@ -112,13 +112,20 @@ def travelling() -> CodecDecoder:
 
 
 @pytest.fixture(scope="module")
-def in_slots(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], CodecDecoder]:
-    """Loads the same codec with states in slots, of which so many stay where the graph runs."""
+def in_slots(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., CodecDecoder]:
+    """Loads the same codec with states in slots, of which so many stay where the graph runs. With ``fixed`` its shapes
+    are fixed, as on a card."""
     spec = msgspec.structs.replace(GOLDEN_SPEC, slots=("from_slots", "to_slots"))
-    graph = tmp_path_factory.mktemp("slots") / "slots.onnx"
-    graph.write_bytes(lzma.decompress((GOLDEN / "slots.onnx.xz").read_bytes()))
-    shutil.copy(GOLDEN / "model" / "codec.weights", graph.parent)
-    return lambda kept: CodecDecoder(spec, Graph(graph, threads=1, provider="cpu"), kept=kept)
+    path = tmp_path_factory.mktemp("slots") / "slots.onnx"
+    path.write_bytes(lzma.decompress((GOLDEN / "slots.onnx.xz").read_bytes()))
+    shutil.copy(GOLDEN / "model" / "codec.weights", path.parent)
+
+    def load(kept: int, *, fixed: bool = False) -> CodecDecoder:
+        graph = Graph(path, threads=1, provider="cpu")
+        graph.fixed = fixed
+        return CodecDecoder(spec, graph, kept=kept)
+
+    return load
 
 
 @pytest.mark.parametrize("kept", [0, 7])
@@ -126,7 +133,7 @@ def in_slots(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], CodecD
 @given(calls=st.lists(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 5)), min_size=1, max_size=3), max_size=8))
 def test_states_in_slots_are_those_that_travel(
     travelling: CodecDecoder,
-    in_slots: Callable[[int], CodecDecoder],
+    in_slots: Callable[..., CodecDecoder],
     kept: int,
     calls: list[list[tuple[int, int]]],
 ) -> None:
@@ -145,7 +152,14 @@ def test_states_in_slots_are_those_that_travel(
             streams[place] = before, after
 
 
-def test_a_slot_is_free_once_nobody_has_its_state(in_slots: Callable[[int], CodecDecoder]) -> None:
+def test_few_slots_are_warmed_in_small_batches(in_slots: Callable[..., CodecDecoder]) -> None:
+    """A daemon for four voices has fewer slots than the largest batch, and did not start."""
+    slots = in_slots(5, fixed=True)
+    slots.warm()
+    _ = [slots.step(np.zeros((1, GOLDEN_SPEC.codebooks), np.int64), slots.start()) for _ in range(5)]  # all are free
+
+
+def test_a_slot_is_free_once_nobody_has_its_state(in_slots: Callable[..., CodecDecoder]) -> None:
     """A state can be continued from twice while somebody has it; afterwards its slot serves another. Where all are
     taken, the error says so."""
     slots = in_slots(4)
