@@ -208,6 +208,10 @@ class Track:
                 raise
             yield from self._lose(packet)
             return
+        except ValueError as error:  # PyAV's own, where the decoder does not open.
+            if isinstance(error, av.error.FFmpegError):
+                raise
+            raise Unfit("its header fits no decoder") from error
         for frame in frames:
             self._bad = 0
             yield from self._place(frame, origin)

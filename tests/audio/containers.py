@@ -48,7 +48,7 @@ class Kind:
         return channels <= self.channels
 
 
-KINDS: dict[str, Kind] = {
+_KNOWN: dict[str, Kind] = {
     "webm": Kind("WebM", "webm", "libopus", {"live": "1"}, stamped=True, tracks=True),
     "ogg opus": Kind("Ogg", "ogg", "libopus", {"page_duration": "20000"}, stamped=True),
     "ogg flac": Kind("Ogg", "ogg", "flac", {"page_duration": "20000"}, stamped=True),
@@ -79,7 +79,8 @@ KINDS: dict[str, Kind] = {
     "wav a-law": Kind("WAV", "wav", "pcm_alaw"),
     "mp4, index last": Kind("MP4", "mp4", "aac", streamed=False, stamped=True, tracks=True, live=False),
 }
-"""What a phone, a recorder, a browser or an SDK sends."""
+KINDS = {name: kind for name, kind in _KNOWN.items() if kind.codec in av.codecs_available}
+"""What a phone, a recorder, a browser or an SDK sends. PyAV 19 reads AMR and cannot write it."""
 
 _FRAME = 1 << 20
 """Samples; FFmpeg's allocations are bounded."""

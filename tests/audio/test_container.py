@@ -128,11 +128,12 @@ def test_no_bytes_are_no_sound() -> None:
 
 @pytest.mark.parametrize(("count", "fragments"), [(50_000_000, 1), (2_000_000, 50)])
 def test_a_table_that_boasts_takes_no_memory(count: int, fragments: int) -> None:
-    """A kilobyte tells of fifty or a hundred million samples: an error, where FFmpeg alone takes 1.7 GiB."""
-    data = boastful(count, fragments)
-    with pytest.raises(ContainerError, match="more than 32 MiB"):
+    """A kilobyte tells of fifty or a hundred million samples: an error, where FFmpeg alone takes 1.7 GiB. FFmpeg 9 does
+    not tell that it was memory which it lacked."""
+    data, told = boastful(count, fragments), "more than 32 MiB|Invalid data"
+    with pytest.raises(ContainerError, match=told):
         decoded(data)
-    with pytest.raises(RecordingError, match="more than 32 MiB"):
+    with pytest.raises(RecordingError, match=told):
         list(samples(io.BytesIO(data), RATE))
 
 

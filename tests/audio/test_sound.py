@@ -174,6 +174,7 @@ def test_raw_stereo_that_cancels_is_heard_as_well() -> None:
     assert onsets(PcmDecoder("linear16", RATE, 2).decode(pcm)) == pytest.approx([0.5], abs=0.1)
 
 
+@pytest.mark.skipif("amr" not in KINDS, reason="PyAV 19 has no encoder of AMR")
 def test_comfort_noise_of_a_telephone_is_silence(tmp_path: Path) -> None:
     """Its frames, which FFmpeg does not decode, keep their length: 160 frames of 20 ms between two sounds."""
     made = several("amr", [beeps(8_000, 0.5, 2.0)], 8_000)
