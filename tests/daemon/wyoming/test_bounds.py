@@ -353,7 +353,7 @@ async def test_a_drain_hears_and_speaks_what_it_had_begun(door: Door, speech: Sp
             await one.until("transcript-chunk")
             await other.until("audio-chunk")
             background.drain(0)
-            heard, spoken = await one.rest(), await other.rest()
+            heard, spoken = await asyncio.gather(one.rest(), other.rest())
     assert [event.data["text"] for event in heard if event.type == "transcript"] == [alone]
     assert [event.type for event in spoken[-2:]] == ["audio-stop", "error"]
 
