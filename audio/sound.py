@@ -208,7 +208,7 @@ class Track:
                 raise
             yield from self._lose(packet)
             return
-        except ValueError as error:  # PyAV's own, where the decoder does not open.
+        except ValueError as error:  # PyAV raises it itself where the decoder does not open.
             if isinstance(error, av.error.FFmpegError):
                 raise
             raise Unfit("its header fits no decoder") from error

@@ -18,7 +18,7 @@ SLICE: Final = 64
 """How many characters are normalised at a time: some four seconds of speech, and a millisecond of work, for which the
 first sound waits."""
 LOOK: Final = 256
-"""After how many characters that hold nothing to say a look ends."""
+"""How many characters without anything to say are normalised before the caller is told to look again."""
 END: Final = -1
 """It stands in place of a token where the piece's text has ended."""
 

@@ -4,6 +4,7 @@ import io
 import threading
 from collections.abc import Iterator, Sequence
 
+import av
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -130,7 +131,8 @@ def test_no_bytes_are_no_sound() -> None:
 def test_a_table_that_boasts_takes_no_memory(count: int, fragments: int) -> None:
     """A kilobyte tells of fifty or a hundred million samples: an error, where FFmpeg alone takes 1.7 GiB. FFmpeg 9 does
     not tell that it was memory which it lacked."""
-    data, told = boastful(count, fragments), "more than 32 MiB|Invalid data"
+    data = boastful(count, fragments)
+    told = "more than 32 MiB" if av.library_versions["libavformat"] < (63,) else "Invalid data"
     with pytest.raises(ContainerError, match=told):
         decoded(data)
     with pytest.raises(RecordingError, match=told):

@@ -156,7 +156,8 @@ def test_few_slots_are_warmed_in_small_batches(in_slots: Callable[..., CodecDeco
     """A daemon for four voices has fewer slots than the largest batch, and did not start."""
     slots = in_slots(5, fixed=True)
     slots.warm()
-    _ = [slots.step(np.zeros((1, GOLDEN_SPEC.codebooks), np.int64), slots.start()) for _ in range(5)]  # all are free
+    # All of them are free again.
+    _ = [slots.step(np.zeros((1, GOLDEN_SPEC.codebooks), np.int64), slots.start()) for _ in range(5)]
 
 
 def test_a_slot_is_free_once_nobody_has_its_state(in_slots: Callable[..., CodecDecoder]) -> None:
