@@ -56,6 +56,8 @@ def strip(text: str) -> tuple[str, str, str]:
 
 def abbreviation(text: str) -> str | None:
     """The abbreviation or initial that ``text`` is, in lower case without its last stop; None if it is none."""
+    if "." not in text:
+        return None
     _, core, tail = strip(text)
     if not tail.startswith(".") or core in ("EST", "HR", "HRs"):  # A time zone, a home run.
         return None

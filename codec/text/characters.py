@@ -46,7 +46,9 @@ class Characters:
         For a model that reads sounds every Latin letter stays, for it is looked up as it is written. Apostrophes are
         letters inside a word only, hyphens too; of several marks one counts.
         """
-        plain = "".join(c for c in said if unicodedata.category(c) not in ("So", "Co", "Cn"))
+        plain = (
+            said if said.isascii() else "".join(c for c in said if unicodedata.category(c) not in ("So", "Co", "Cn"))
+        )
         alphabet, marks = self._rules.alphabet, self._rules.marks
         if alphabet is None:
             return plain

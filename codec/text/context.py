@@ -105,6 +105,9 @@ _TERM: Final = re.compile(r"\d*[b-hj-z]|\S*\^\S+")
 _CENTURY: Final = re.compile("[IVX]{2,}")
 _INCHES: Final = re.compile(r"\d+(?:\.\d+)?′′")
 _MEASURE: Final = re.compile(r"\d+(?:\.\d+)?[A-Za-z°]{1,3}")
+_OPERATIONS: Final = {"%": "mod", "<<": "shifted left by", ">>": "shifted right by"}
+_RATED_BY: Final = re.compile(r"[A-Za-z]+/\d+|\d[\d,.]*\+")
+"""What stands before a unit as its number does: "5+ years"."""
 _UNKNOWN: Final = re.compile(r"(\d{1,2})x")
 _OPERATORS: Final = frozenset("+-−=<>≤≥*/")
 _BEYOND: Final = re.compile(r"(\d{1,2}|[a-z])!")
@@ -160,9 +163,10 @@ def multiplies(before: str, following: str | None) -> bool:
 
 def operates(sign: str, before: str, following: str | None) -> str | None:
     """What "%", "<<" and ">>" are between a name or a number and a number in a program: "i % 2"; None elsewhere."""
-    if not re.fullmatch(r"\(?[a-z]\w*\)?|\d+", before) or not re.fullmatch(r"\d+\)*[;,.?:]?", following or ""):
+    said = _OPERATIONS.get(sign)
+    if not said or not re.fullmatch(r"\(?[a-z]\w*\)?|\d+", before):
         return None
-    return {"%": "mod", "<<": "shifted left by", ">>": "shifted right by"}.get(sign)
+    return said if re.fullmatch(r"\d+\)*[;,.?:]?", following or "") else None
 
 
 def divides(before: str, following: str | None) -> bool:
@@ -223,7 +227,7 @@ def read_before(core: str, tail: str, following: str | None) -> str | None:
         return f"{numbers.cardinal(unknown[1])} x"
     if _BEYOND.fullmatch(core + tail) and following in SIGNS:
         return f"{numbers.cardinal(core) if core.isdecimal() else core} factorial"
-    if re.fullmatch("[35]′", core) and after in _OF_STRANDS:
+    if core in ("3′", "5′") and after in _OF_STRANDS:
         return f"{numbers.cardinal(core[0])} prime"
     return None
 
@@ -245,9 +249,9 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
     # Two letters without a vowel after "=" are a product.
     if before == "=" and re.fullmatch("[b-df-hj-np-tv-xz]{2}", core):
         return " ".join(core)
-    if word.replace(".", "").isdecimal() and (rate := re.fullmatch(r"([A-Za-z]+)/(\d+)", core)) and unit_name(rate[1]):
+    if "/" in core and word.replace(".", "").isdecimal() and (rate := re.fullmatch(r"([A-Za-z]+)/(\d+)", core)) and unit_name(rate[1]):
         return f"{counted(rate[1]).strip()} per {numbers.cardinal(rate[2])}"
-    if re.fullmatch(r"[A-Za-z]+/\d+|\d[\d,.]*\+", word) and unit_name(core) and len(core) > 1:
+    if _RATED_BY.fullmatch(word) and unit_name(core) and len(core) > 1:
         return counted(core).strip()
     if word.lower() == "per" and spaced_unit(core):
         return unit_name(core)
@@ -294,7 +298,7 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
 def _slashed_after(low: str, earlier: str, core: str, after: str) -> str | None:
     """What numbers with strokes or colons between say behind ``earlier`` and ``low`` and before ``after``: a day, a
     rating, a part of a whole, odds, runs and wickets, how long something took."""
-    if (minutes := re.fullmatch(r"(\d{1,3})m", core)) and low in _LASTING:
+    if low in _LASTING and (minutes := re.fullmatch(r"(\d{1,3})m", core)):
         return measure(minutes[1], "minute")
     if core == "1-2" and after == "punch":
         return "one two"
@@ -352,8 +356,8 @@ def _number_after(word: str, earlier: str, core: str, after: str) -> str | None:
         return f"{numbers.cardinal(unknown[1])} {unknown[2]}"
     if word in ("-", "−", "+", "=", "×") and (unknown := re.fullmatch(r"(\d+)(ac|ab|xy|bc|ax|bx|pq|rs)", core)):
         return f"{numbers.cardinal(unknown[1])} {' '.join(unknown[2])}"
-    clock = re.fullmatch(r"(\d{1,2})\.([0-5]\d)", core)
-    if clock and (low in ("till", "until") or (low == "the" and after in ("bus", "ferry", "flight", "train"))):
+    timed = low in ("till", "until") or (low == "the" and after in ("bus", "ferry", "flight", "train"))
+    if timed and (clock := re.fullmatch(r"(\d{1,2})\.([0-5]\d)", core)):
         return numbers.clock(clock[1], clock[2], None)
     if low in ("size", "sizes") and (width := re.fullmatch(r"(\d{1,2}(?:\.5)?)([A-Z]{1,2})", core)):
         return f"{numbers.quantity(width[1])} {' '.join(width[2])}"

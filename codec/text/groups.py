@@ -77,6 +77,8 @@ _PREFIX: Final = re.compile(r"\(?\+\d{1,3}\)?|\(\d{3}\)")
 _PHONE_PART: Final = re.compile(r"\(?\d[\d)-]*")
 """First word of a phone number that is written in several, and the others."""
 _DIGITS: Final = re.compile(r"\d{1,4}|0\d{4}")
+_DIALLED: Final = re.compile(r"\d{3,8}")
+_THREE_OR_FOUR: Final = re.compile(r"\d{3,4}")
 _THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?: \d{3})+")
 _SPACED_PHONE: Final = re.compile(r"0\d{1,4}(?: \d{3,8}){1,3}|\d{3} \d{3,4} \d{4}")
 _CARD: Final = re.compile(r"\d{4}(?: \d{4}){2,3}")
@@ -104,7 +106,7 @@ def _bare(words: Sequence[str]) -> list[str]:
 
 def _digit_groups(words: Sequence[str]) -> bool:
     """Whether all words are digits that may be one number, one telephone number or one card's."""
-    longer = re.compile(r"\d{3,8}" if words[0][0] == "0" else r"\d{3,4}")
+    longer = _DIALLED if words[0][0] == "0" else _THREE_OR_FOUR
     return bool(_DIGITS.fullmatch(words[0])) and all(map(longer.fullmatch, words[1:]))
 
 
@@ -189,7 +191,7 @@ def _binds_to_number(before: Sequence[str], word: str, core: str) -> bool:
         or _UNTIL.fullmatch(low) is not None
         or (MONEY.fullmatch(last) is not None and _SCALE_TO.fullmatch(core) is not None)
         or bool(DAY.fullmatch(last) and month(core))
-        or bool(last.isdecimal() and re.fullmatch(r"\d/\d(?:-[a-z]+|%|′′)?", core))
+        or bool("/" in core and last.isdecimal() and re.fullmatch(r"\d/\d(?:-[a-z]+|%|′′)?", core))
         or (word[0].isdecimal() and _digit_groups([*before, core.removesuffix("#")]))
         or (core in DEGREES and re.fullmatch(r"[-−+]\d|[-−+]?\d{2,3}(?:\.\d)?", last) is not None)
         or core in CURRENCY_CODES

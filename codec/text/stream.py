@@ -44,6 +44,8 @@ _MARKUP: Final = str.maketrans("_", " ", "*`~#<>")
 _STARS: Final = re.compile("([★⭐]+)(☆*)")
 _UNREAD: Final = re.compile(r"\[\^[\w-]+\]|\A==(?=\w)|(?<=\w)==\Z|(?<=\])\([^()\s]*\)|\\[()\[\]]")
 """What is not read: the target of a Markdown link, and the brackets of formulas."""
+_PARTED: Final = re.compile(r"[—…]|\.\.\.|--")
+"""What parts two words that have no white space between them."""
 _DOTTED: Final = re.compile(r"(?:[^\W\d_]\.)+[,;:]?")
 """Abbreviations of any language: z.B., p.ej."""
 _UNTIL: Final = re.compile(rf"(\d{{1,2}}(?:st|nd|rd|th)?|['’]\d\d|\d{{4}})([-–])((?:{'|'.join(MONTH)})\.?)", re.I)
@@ -119,6 +121,9 @@ class TextStream:
 
     def _take_apart(self, word: WrittenWord, items: list[Item]) -> None:
         """Take a word, or the three that "15–May" of "April 15–May 1" is."""
+        if word.text.isalnum():  # Nothing parts it.
+            self._take(word, items)
+            return
         last = self._group[-1].text if self._group else self._before
         until = _UNTIL.fullmatch(word.text) if month(last.rstrip(".")) else None
         if last.isdecimal():
@@ -213,6 +218,46 @@ class TextStream:
 
     def _english_word(self, word: WrittenWord, following: str | None) -> str:
         text = word.text
+        if text.isalnum():
+            lead, core, tail = "", text, ""
+        elif (sign := self._sign(word, following)) is not None:
+            return sign
+        else:
+            lead, core, tail = strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
+        if tail[:1] == "." and abbreviations.short_unit(core) and not ends_here(core, following):
+            return _read(lead, core, tail[1:], self._alone(english.say_word(core), core, following))
+        if tail.startswith("!)") and "(" in core:  # The factorial of "O(n!)".
+            core, tail = core + "!", tail[1:]
+        if said := abbreviations.direction(core, self._before, following):
+            return _read(lead, core, tail.removeprefix("."), said)
+        if said := abbreviations.full(core, tail, self._before, following):
+            return _read(lead, core, tail[1:] if tail[:1] == "." and core not in SURE_DAYS else tail, said)
+        found = abbreviation(text)
+        if found is not None and found not in ABBREVIATIONS and not ends_here(found, following):
+            return _read(lead, core, tail[1:], english.say_word(core))  # The word is an initial, or several: "D.C."
+        if found is not None and found in ABBREVIATIONS:
+            ends = ends_here(found, following)
+            said = ABBREVIATIONS[found]
+            named = self._before[:1].isupper() or self._before[:1].isdecimal()
+            if found in ROADS and core[0].isupper() and named and ("," in tail or not capital(following)):
+                said = ROADS[found]
+            return _read(lead, core, tail[1:] if "," in tail else tail if ends else "", said)
+        counted = context.read_before(core, tail, following) or context.read_after(
+            self._before, self._earlier, core, tail, following
+        )
+        if counted:
+            return _read(lead, core, tail.lstrip("!") if "factorial" in counted else tail, counted)
+        if said := context.marked(lead, core, self._before):
+            return _read(lead[:-1], core, tail, said + " factorial" * tail.startswith(")!"))
+        parts = [core] if core.isalnum() else [p for p in _PARTED.split(core) if p]
+        said = f"{self._dash} ".join(english.say_word(part) for part in parts)
+        if any(map(str.isdecimal, core)):
+            said = self._alone(said, text, following)
+        return _read(lead, core, tail, said)
+
+    def _sign(self, word: WrittenWord, following: str | None) -> str | None:
+        """What a word says that is a sign, or has one at its front; None where it is read as any other."""
+        text = word.text
         if word.before is not Gap.NONE and text == "+":  # The sign begins a list's item.
             return ""
         if text == "$" and word.before is not Gap.NONE:  # The prompt of a command.
@@ -251,37 +296,7 @@ class TextStream:
         bare = text.rstrip(MARKS + CLOSING)
         if said := say_path(bare.lstrip("`\"'(")):
             return said + text[len(bare) :].translate(_MARKUP)
-        lead, core, tail = strip(_UNREAD.sub(lambda m: " " * m[0].startswith("<br"), text).strip())
-        if tail[:1] == "." and abbreviations.short_unit(core) and not ends_here(core, following):
-            return _read(lead, core, tail[1:], self._alone(english.say_word(core), core, following))
-        if tail.startswith("!)") and "(" in core:  # The factorial of "O(n!)".
-            core, tail = core + "!", tail[1:]
-        if said := abbreviations.direction(core, self._before, following):
-            return _read(lead, core, tail.removeprefix("."), said)
-        if said := abbreviations.full(core, tail, self._before, following):
-            return _read(lead, core, tail[1:] if tail[:1] == "." and core not in SURE_DAYS else tail, said)
-        found = abbreviation(text)
-        if found is not None and found not in ABBREVIATIONS and not ends_here(found, following):
-            return _read(lead, core, tail[1:], english.say_word(core))  # The word is an initial, or several: "D.C."
-        if found is not None and found in ABBREVIATIONS:
-            ends = ends_here(found, following)
-            said = ABBREVIATIONS[found]
-            named = self._before[:1].isupper() or self._before[:1].isdecimal()
-            if found in ROADS and core[0].isupper() and named and ("," in tail or not capital(following)):
-                said = ROADS[found]
-            return _read(lead, core, tail[1:] if "," in tail else tail if ends else "", said)
-        counted = context.read_before(core, tail, following) or context.read_after(
-            self._before, self._earlier, core, tail, following
-        )
-        if counted:
-            return _read(lead, core, tail.lstrip("!") if "factorial" in counted else tail, counted)
-        if said := context.marked(lead, core, self._before):
-            return _read(lead[:-1], core, tail, said + " factorial" * tail.startswith(")!"))
-        parts = [p for p in re.split(r"[—…]|\.\.\.|--", core) if p] if not core.isalpha() else [core]
-        said = f"{self._dash} ".join(english.say_word(part) for part in parts)
-        if any(c.isdecimal() for c in core):
-            said = self._alone(said, text, following)
-        return _read(lead, core, tail, said)
+        return None
 
     def _alone(self, said: str, last: str, following: str | None) -> str:
         """The amount ``said``, whose last written word is ``last``, in the singular where it describes what follows:

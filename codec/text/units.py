@@ -98,17 +98,19 @@ def unit_name(unit: str) -> str | None:
         return None
     if found := _NAMES.get(unit) or (_NAMES.get(unit.lower()) if len(unit) > 1 else None):
         return found
+    if "/" not in unit:
+        return None
     if unit.count("/") == 2:  # "mL/kg/hr"
         over, _, under = unit.rpartition("/")
         first, second = unit_name(over), unit_name(under)
         return f"{first} per {second}" if first and second else None
-    over, stroke, under = unit.partition("/")
+    over, _, under = unit.partition("/")
     under, _, power = under.partition("^")
     if under[-1:] == "2" and under[:-1] in ("s", "h", "m", "cm", "mm", "km", "ft"):
         under, power = under[:-1], "2"
     first, second = (_NAMES.get(part) or (_NAMES.get(part.lower()) if part else None) for part in (over, under))
     first, second = first or _thing(over), second or UNDER.get(under)
-    if not (stroke and first and second) or " per " in first + second or power not in ("", "2", "3"):
+    if not (first and second) or " per " in first + second or power not in ("", "2", "3"):
         return None
     if power and second.endswith(("meter", "foot", "inch", "mile")):
         return f"{first} per {'square' if power == '2' else 'cubic'} {second}"

@@ -172,14 +172,7 @@ class Words:
 
     def _end(self, place: int, found: list[WrittenWord]) -> None:
         raw = "".join(self._held)
-        text = "".join(c for c in raw if unicodedata.category(c) not in ("Cf", "Me") and c != "\ufe0f")
-        if self._form == "NFKC" and not text.isascii():
-            if isotope := _ISOTOPE.fullmatch(text.rstrip(".,;:!?)")):
-                text = f"{isotope[2]}-{unicodedata.normalize('NFKC', isotope[1])}{text[len(isotope[0]) :]}"
-            text = _MIXED.sub("-", _RAISED.sub(_powered, text))
-        text = unicodedata.normalize(self._form, text)
-        # NFKC may make white space out of a ligature or a stand-alone accent; a word has none.
-        text = "".join(text.split()).translate(_PLAIN)
+        text = raw if raw.isascii() else self._composed(raw)
         if self._form == "NFKC" and '"' in text:
             text = self._measured(text)
         if text:
@@ -189,6 +182,17 @@ class Words:
             self._headed = raw.strip("#") == ""
         self._held.clear()
         self._lines = 0
+
+    def _composed(self, raw: str) -> str:
+        """``raw`` without invisible characters, in the splitter's normal form."""
+        text = "".join(c for c in raw if unicodedata.category(c) not in ("Cf", "Me") and c != "\ufe0f")
+        if self._form == "NFKC":
+            if isotope := _ISOTOPE.fullmatch(text.rstrip(".,;:!?)")):
+                text = f"{isotope[2]}-{unicodedata.normalize('NFKC', isotope[1])}{text[len(isotope[0]) :]}"
+            text = _MIXED.sub("-", _RAISED.sub(_powered, text))
+        text = unicodedata.normalize(self._form, text)
+        # NFKC may make white space out of a ligature or a stand-alone accent; a word has none.
+        return "".join(text.split()).translate(_PLAIN)
 
     def _measured(self, text: str) -> str:
         """``text``, which has a straight quotation mark, with a double prime where that stands for inches: after a
