@@ -17,6 +17,7 @@ from bench.corpora import error_rows, quantised_row
 from bench.keyterms import keyterm_rows
 from bench.material import Material
 from bench.peers import PEERS
+from bench.reading import reading_rows
 from bench.row import NotMeasured, Row, table
 from bench.speakers import speaker_rows
 from bench.speaking import speaking_rows
@@ -40,6 +41,7 @@ GROUPS: Final[dict[str, Callable[[Material], list[Row]]]] = {
     "quantised": quantised_row,
     "size": size_rows,
     "speaking": speaking_rows,
+    "reading": reading_rows,
     "cloning": cloning_rows,
     "codec": codec_rows,
 }

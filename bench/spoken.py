@@ -1,5 +1,6 @@
 """Sentences said by the speaking model, and how it ended each."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -61,14 +62,17 @@ class Spoken:
         return self.seconds / (OVERHEAD + sum(len(word) for word in normalize(self.text)))
 
 
-def say_all(material: Material) -> tuple[list[Spoken], str]:
+def say_all(material: Material, asked: Sequence[Sentence] = ()) -> tuple[list[Spoken], str]:
     """All sentences, said by one voice, each with its own seed; and that voice's name.
+
+    Args:
+        asked: other sentences than those of the material.
 
     Raises:
         ModelNotFound, ManifestError: no usable speaking model.
         NotMeasured: a file of sentences that cannot be read or holds none.
     """
-    texts = (read(material.sentences) if material.sentences else sentences())[: material.limit]
+    texts = (asked or (read(material.sentences) if material.sentences else sentences()))[: material.limit]
     model = TtsModel(material.speaking_model, sessions=SPEAKERS, threads=material.threads)
     try:
         names = [one.id for one in model.voices.listed()]
