@@ -17,7 +17,6 @@ import time
 from collections.abc import Callable, Generator, Hashable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final, Generic, TypeVar
 
 from engines.scheduling import SLACK, Pace, Place, Priority, chosen
@@ -124,6 +123,11 @@ class Task(Generic[T]):
         """The time by ``time.monotonic()`` since which it waits."""
         self.withdrawn = False
         """Whether its result is in vain by now: then it ends at its next call, with :class:`Cancelled`."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether it waits for a call."""
+        return self.call is not None
 
     @property
     def key(self) -> Hashable:
@@ -316,15 +320,12 @@ class Lane:
                 for task in self._waiting:
                     task.hurry()
                 ready = [task for task in self._waiting if task.ready]
-                group = chosen(ready, time.monotonic(), self._pace, self._most)
+                group = chosen(ready, time.monotonic(), self._pace, self._most, self._beginnings)
                 if group:
                     break
                 self._idle += 1
                 self._wake.wait()
                 self._idle -= 1
-            if (first := group[0]).call is None:
-                more = (t for t in ready if t.call is None and t is not first and t.priority <= first.priority)
-                group += islice(more, self._beginnings - 1)
             self._waiting = [task for task in self._waiting if task not in group]
             if (place := group[0].place) is not None:
                 place.taken = True

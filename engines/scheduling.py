@@ -9,6 +9,7 @@ import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import islice
 from typing import Final, Protocol, TypeVar
 
 
@@ -71,6 +72,12 @@ class Waiting(Protocol):
     @property
     def deadline(self) -> float: ...
     @property
+    def begun(self) -> bool:
+        """Whether the work stands before a call; else it begins, or goes on after other work, and is not known to call
+        anything."""
+        ...
+
+    @property
     def key(self) -> Hashable:
         """What calls that may be one have in common; None where a call shares with no other."""
         ...
@@ -91,9 +98,10 @@ class Pace:
     at: dict[Priority, float] = field(default_factory=lambda: dict.fromkeys(Priority, -math.inf))
 
 
-def chosen(waiting: Iterable[W], now: float, pace: Pace, most: int) -> list[W]:
+def chosen(waiting: Iterable[W], now: float, pace: Pace, most: int, beginnings: int = 1) -> list[W]:
     """Choose what runs next as one call: the most urgent first, then those that share its key and are due about then,
-    ``most`` in all. Nothing is chosen where nothing waits whose place is free.
+    ``most`` in all. If the most urgent has not begun, up to ``beginnings`` begin with it, none of them less urgent.
+    Nothing is chosen where nothing waits whose place is free.
 
     Finals and what they need go by their deadlines; interims go where none of those waits, and backlog where no interim
     does. But where no interim ran for the slack of interims, one that is past its deadline goes first, and so with
@@ -113,6 +121,9 @@ def chosen(waiting: Iterable[W], now: float, pace: Pace, most: int) -> list[W]:
         alone = (job for job in able if job.key is None and job.priority <= least)
         first = min(alone, key=_order, default=first)
     pace.at[first.priority] = now
+    if not first.begun:
+        more = (job for job in able if not job.begun and job is not first and job.priority <= first.priority)
+        return [first, *islice(more, beginnings - 1)]
     if first.key is None:
         return [first]
     until = math.inf if place is not None and place.flat else first.deadline + TOGETHER

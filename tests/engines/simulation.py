@@ -33,6 +33,7 @@ class Job:
     done: Callable[[float], None]
     in_vain: Callable[[], bool] = lambda: False
     asked: float = 0.0
+    begun: bool = True
 
     @property
     def key(self) -> Hashable:

@@ -28,6 +28,7 @@ class Call:
     deadline: float
     key: Hashable = None
     place: Place | None = None
+    begun: bool = True
 
 
 def order(*calls: Call, now: float = 100.0, most: int = 64, pace: Pace | None = None) -> list[str]:
@@ -68,6 +69,16 @@ def test_of_what_is_past_its_deadline_one_goes_first_once_in_its_slack(priority:
     soon = Pace()
     soon.at[priority] = 100.0 - SLACK[priority] + 0.01
     assert order(*waiting, *finals, pace=soon) == ["1", "2", "x", "y"]
+
+
+def test_pieces_of_work_begin_together_as_many_as_may_and_none_that_is_less_urgent() -> None:
+    """One that stands before a call is none of them."""
+    a, b, c = (Call(name, Priority.EARLY, 100.0, begun=False) for name in "abc")
+    less, call = Call("less", Priority.BACKLOG, 100.5, begun=False), Call("call", Priority.EARLY, 100.1)
+    waiting = [less, call, a, b, c]
+    assert [each.name for each in chosen(waiting, 100.0, Pace(), 64, 2)] == ["a", "b"]
+    assert [each.name for each in chosen(waiting, 100.0, Pace(), 64, 8)] == ["a", "b", "c"]
+    assert [each.name for each in chosen(waiting, 100.0, Pace(), 64)] == ["a"]
 
 
 def test_calls_of_one_key_and_place_share_as_many_as_may() -> None:
