@@ -63,7 +63,9 @@ def check_length(seconds: float, longest: float = LONGEST_SECONDS) -> None:
         OptionError: not a length for a reference, to a tenth of a second: files of AAC are some frames too long.
     """
     if not SHORTEST_SECONDS <= round(seconds, 1) <= longest:
-        raise OptionError("reference", f"{seconds:.1f} s of audio, it must be {SHORTEST_SECONDS:g} to {longest:g} s")
+        told = f"{seconds:.1f} s of audio, it must be {SHORTEST_SECONDS:g} to {longest:g} s"
+        cut = ": cut a stretch out of it in which one person speaks" if seconds > longest else ""
+        raise OptionError("reference", told + cut)
 
 
 def _without_silences(samples: Floats, rate: int) -> Floats:

@@ -138,7 +138,8 @@ class Voices:
             raise OptionError("voice", f"{name!r} is a preset of {self._manifest.name} and cannot be deleted")
         path = self._directory / f"{name.lower()}.npz"
         if not LEGAL_ID.fullmatch(name.lower()) or not path.is_file():
-            raise OptionError("voice", f"no stored voice {name[:80]!r}")
+            stored = ", ".join(sorted(path.stem for path in self._files())) or "none"
+            raise OptionError("voice", f"no stored voice {name[:80]!r}; stored: {stored}")
         try:
             path.unlink(missing_ok=True)
         except OSError as error:  # On Windows this also happens if another daemon reads it.

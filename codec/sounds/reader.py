@@ -75,16 +75,15 @@ class Reader:
             word: letters, apostrophes and hyphens; what else it holds parts it.
             before: the words before it in the piece, as they are written; two are looked at.
             marked: a mark follows at once, so that a weak word is strong ("what for?").
-            own: a user's words, in small letters, and their sounds: they come first.
+            own: a user's words, in small letters without accents, and their sounds: they come first.
         """
-        if not word.isascii():
-            accented = word.lower().strip("'’-")
-            sounds = with_endings(accented, self._accented)
-            if sounds:
-                return sounds
-            word = folded(word)
-        if own and (sounds := with_endings(word.lower().strip("'-"), own.get)):
+        plain = folded(word)
+        if own and (sounds := with_endings(plain.lower().strip("'-"), own.get)):
             return sounds
+        if not word.isascii():
+            if sounds := with_endings(word.lower().strip("'’-"), self._accented):
+                return sounds
+            word = plain
         parts = [part for part in _UNREAD.sub(" ", word).split() if part.strip("'")]
         if len(parts) > 1 and (whole := self._joined(parts)):
             return whole

@@ -40,11 +40,11 @@ _STRENGTHS: Final = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "st
 """How many seconds each ``<break strength>`` is; SSML 1.1, section 3.2.3, names the strengths without a length."""
 _NAME: Final = re.compile(r"</?([a-zA-Z][\w:-]*)?\Z")
 _OPEN: Final = re.compile(
-    r"""</?[a-zA-Z][\w:-]*(?:\s+[\w:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'))*"""
-    r"""(?:\s+(?:[\w:-]+\s*(?:=\s*(?:"[^"<]*|'[^'<]*)?)?)?)?(?:\s*/)?\Z"""
+    r"""</?[a-zA-Z][\w:-]*(?:\s+[\w:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>=`]+))*"""
+    r"""(?:\s+(?:[\w:-]+\s*(?:=\s*(?:"[^"<]*|'[^'<]*|[^\s"'<>=`]+)?)?)?)?(?:\s*/)?\Z"""
 )
-"""A tag that has not ended: each attribute has a value in quotes, so that "a <b and" is none."""
-_ATTRIBUTE: Final = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+"""A tag that has not ended: each attribute but the last has a value, so that "a <b and" is none."""
+_ATTRIBUTE: Final = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>=`/]+))""")
 _TIME: Final = re.compile(r"\s*\+?(\d{1,6}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*")
 _REFERENCE: Final = re.compile(r"&(?:#(?:\d*|[xX][0-9a-fA-F]*)|[a-zA-Z]\w*)?\Z")
 
@@ -174,7 +174,7 @@ class Markup:
 
     def _told(self, name: str, closing: bool, text: str, place: int) -> Iterator[Passed]:
         """What a whole tag means to the reader."""
-        values = {key.lower(): one or other for key, one, other in _ATTRIBUTE.findall(text)}
+        values = {key.lower(): "".join(forms) for key, *forms in _ATTRIBUTE.findall(text)}
         if name == "break":
             yield Break(_seconds(values), place)
         elif name in _BREAKS:

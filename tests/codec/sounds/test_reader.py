@@ -199,8 +199,9 @@ def test_a_word_as_long_as_a_book_is_read_in_parts(monkeypatch: pytest.MonkeyPat
 
 def test_a_users_word_comes_first() -> None:
     """Its plural and possessive too, in any case, alone or between hyphens."""
-    own = {"houston": "hjˈustˌʌn", "gif": "ʤˈɪf", "résumé": "x"}
+    own = {"houston": "hjˈustˌʌn", "gif": "ʤˈɪf", "resume": "x", "beyonce": "bˈɛns"}
     for written, sounds in (
         ("Houston", "hjˈustˌʌn"), ("HOUSTON'S", "hjˈustˌʌnz"), ("GIFs", "ʤˈɪfs"), ("non-GIF", "nˌɑn ʤˈɪf"),
+        ("Beyoncé", "bˈɛns"), ("Beyoncé’s", "bˈɛnsᵻz"), ("résumé", "x"),
     ):  # fmt: skip
         assert Reader.read(reader(), written, own=own) == sounds
