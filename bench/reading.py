@@ -78,7 +78,8 @@ def reading_rows(material: Material) -> list[Row]:
         ModelNotFound, ManifestError: no usable speaking model.
     """
     if not material.present:
-        raise NotMeasured("; ".join(material.absent) or "no peers to listen: --peers moonshine, which make peers installs")
+        none = "no peers to listen: --peers moonshine, which make peers installs"
+        raise NotMeasured("; ".join(material.absent) or none)
     asked = lines()
     plain = [Sentence(_MARKED.sub(r"\1", one.text), one.kind) for one in asked]
     spoken, voice = say_all(material, plain)

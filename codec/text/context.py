@@ -249,7 +249,8 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
     # Two letters without a vowel after "=" are a product.
     if before == "=" and re.fullmatch("[b-df-hj-np-tv-xz]{2}", core):
         return " ".join(core)
-    if "/" in core and word.replace(".", "").isdecimal() and (rate := re.fullmatch(r"([A-Za-z]+)/(\d+)", core)) and unit_name(rate[1]):
+    counts = "/" in core and word.replace(".", "").isdecimal()
+    if counts and (rate := re.fullmatch(r"([A-Za-z]+)/(\d+)", core)) and unit_name(rate[1]):
         return f"{counted(rate[1]).strip()} per {numbers.cardinal(rate[2])}"
     if _RATED_BY.fullmatch(word) and unit_name(core) and len(core) > 1:
         return counted(core).strip()
