@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from commands.console import complain
+from commands.console import Failure, complain
 
 
 def tell(text: str, directory: Path, language: str | None, lexicon: Path | None, *, as_json: bool) -> None:
@@ -14,6 +14,7 @@ def tell(text: str, directory: Path, language: str | None, lexicon: Path | None,
     Raises:
         ManifestError: the directory holds no speaking model, or its dictionary cannot be read.
         OptionError: the lexicon cannot be read, or the model takes none, or does not speak the language.
+        Failure: the text holds nothing that can be spoken.
     """
     from codec.readings import read_by
     from codec.sounds.lexicon import Lexicon
@@ -27,3 +28,5 @@ def tell(text: str, directory: Path, language: str | None, lexicon: Path | None,
     else:
         for piece in found.pieces:
             print(piece.words)
+    if not found.pieces:
+        raise Failure("nothing would be said: the text holds nothing that can be spoken")

@@ -63,7 +63,7 @@ _UNTIL: Final = re.compile(rf"([ap])\.?m\.?{RANGE}(\d{{1,2}})(?::(\d{{2}}))?", r
 _NUMBER: Final = re.compile(
     rf"{SIGN}{QUANTITY}(?:{RANGE}{QUANTITY}|/\d{{1,3}}|-\d/\d|\^[-−+]?\d+|(?:[x×]\d{{1,4}}){{1,2}})?"
 )
-_COUNTED: Final = re.compile(rf"{WHOLE}(?:\.\d+)?(?:{RANGE}{WHOLE}|ff?|-[a-z]+)?")
+_COUNTED: Final = re.compile(rf"{WHOLE}(?:\.\d+)*(?:{RANGE}{WHOLE}|ff?|-[a-z]+)?")
 NUMBERED: Final = {
     "no.": "number", "nos.": "numbers", "p.": "page", "pp.": "pages", "ch.": "chapter", "sec.": "section",
     "eq.": "equation", "eqs.": "equations", "art.": "article", "min.": "minimum", "max.": "maximum",
@@ -287,7 +287,8 @@ def say_group(words: Sequence[str]) -> str | None:
         if named := re.fullmatch(r"(\d+)-([a-z]+)", rest[0]):
             return f"{numbered} {numbers.cardinal(named[1])} {named[2]}"
         on = " following" if rest[0][-1] == "f" else ""
-        return f"{numbered} {quantities(rest[0].lstrip('(').rstrip('f'))}{on}"
+        said = rest[0].lstrip("(").rstrip("f")
+        return f"{numbered} {say_word(said) if said.count('.') > 1 else quantities(said)}{on}"
     if _PREFIX.fullmatch(first if first[:1] == "+" else f"({first}") and _PHONE_PART.fullmatch(rest[0]):
         return numbers.phone(" ".join(words))
     if rest[0] == "%" and len(rest) == 2:
@@ -296,7 +297,8 @@ def say_group(words: Sequence[str]) -> str | None:
         return f"{numbers.cardinal(first[0])} prime to {numbers.cardinal(rest[1][0])} prime"
     if first.isdecimal() and (part := re.fullmatch(r"(\d/\d)(?:-?([a-z]+|%|′′))?", rest[0])):
         unit = part[2] and ("inches" if part[2] == "′′" else unit_name(part[2]) or part[2])
-        return say_mixed_number(first, part[1]) + (f" {unit}" if unit else "")
+        after = " ".join(word.rstrip(".") for word in rest[1:])
+        return say_mixed_number(first, part[1]) + (f" {unit}" if unit else "") + counted(after)
     return _measured(first, rest)
 
 

@@ -23,13 +23,14 @@ LONGEST_PAUSE: Final = 10.0
 """How many seconds a ``<break>`` may ask for, as in the cloud services' SSML; a longer one is as long as that."""
 
 _BREAKS: Final = frozenset(
-    "p br div li ul ol tr table h1 h2 h3 h4 h5 h6 hr blockquote pre section article title par".split()
+    "p br div li ul ol tr table h1 h2 h3 h4 h5 h6 hr blockquote pre section article title par html body main header"
+    " footer nav aside figure figcaption dl dt dd".split()
 )
 """Tags that end a line of text."""
 _PLAIN: Final = frozenset(
-    "a abbr audio b big cite code del desc em emphasis font i img ins kbd label lang lexicon mark media meta metadata"
-    " phoneme prosody q s samp say-as small span speak strike strong sub sup t tbody td th thead time tt u var voice w"
-    " amazon:effect mstts:express-as google:style".split()
+    "a abbr audio b big button cite code del desc em emphasis font head i img ins kbd label lang lexicon link"
+    " mark media meta metadata phoneme prosody q s samp say-as small span speak strike strong sub sup t tbody"
+    " td th thead time tt u var voice w amazon:effect mstts:express-as google:style".split()
 )
 _SKIPPED: Final = frozenset(("think", "thinking", "thought", "reasoning", "script", "style"))
 """What stands between these tags is not for the reader."""
@@ -38,6 +39,8 @@ _SPELLING: Final = frozenset("characters character digits spell-out spell verbat
 """What ``<say-as>`` asks for where every character is read."""
 _STRENGTHS: Final = {"none": 0.0, "x-weak": 0.1, "weak": 0.2, "medium": 0.4, "strong": 0.8, "x-strong": 1.2}
 """How many seconds each ``<break strength>`` is; SSML 1.1, section 3.2.3, names the strengths without a length."""
+_DECLARED: Final = {"<!--": "-->", "<?xml": "?>", "<!doctype": ">", "<![cdata[": ""}
+"""What begins what is no content, and what ends that; of CDATA nothing but the beginning is left out."""
 _NAME: Final = re.compile(r"</?([a-zA-Z][\w:-]*)?\Z")
 _OPEN: Final = re.compile(
     r"""</?[a-zA-Z][\w:-]*(?:\s+[\w:-]+\s*=\s*(?:"[^"<]*"|'[^'<]*'|[^\s"'<>=`]+))*"""
@@ -152,10 +155,11 @@ class Markup:
 
     def _tag(self) -> Iterator[Passed]:
         text = "".join(c for c, _ in self._held)
-        if "<!--".startswith(text):
-            if text == "<!--":
-                self._skipping, self._held = "-->", []
-            return
+        for opening, closing in _DECLARED.items():
+            if opening.startswith(text.lower()):
+                if text.lower() == opening:
+                    self._skipping, self._held = closing, []
+                return
         if text[-1] != ">":
             name = _NAME.match(text)
             known = name is not None and (not name[1] or any(tag.startswith(name[1].lower()) for tag in _TAGS))
@@ -268,7 +272,7 @@ class Markup:
             del self._held[0]
         if "".join(c for c, _ in self._held).lower() == self._skipping:
             skipped, self._skipping, self._held = self._skipping, "", []
-            for c in "" if skipped in ("</sub>", "-->") else "\n\n":
+            for c in "" if skipped == "</sub>" or skipped in _DECLARED.values() else "\n\n":
                 yield self._given(c, place)
 
 

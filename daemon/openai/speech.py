@@ -109,7 +109,10 @@ async def _read(scope: Scope, receive: Receive, settings: Settings, model: str, 
     stream_format = asked.stream_format or "audio"
     frame = None if stream_format == "audio" else Events
     if captioned:
-        frame = Captions if sent.get("stream") is False else CaptionLines
+        streams = sent.get("stream")
+        if not isinstance(streams, bool | None):
+            raise body.wrong("stream", "stream: true (JSON lines) or false (one object)")
+        frame = Captions if streams is False else CaptionLines
     elif stream_format not in ("audio", "sse"):
         raise body.wrong("stream_format", f"stream_format: {stream_format[:80]!r} is none of audio, sse")
     rate = asked.sample_rate or _RATE

@@ -302,6 +302,8 @@ def test_a_dry_run_prints_the_words_as_they_would_be_read(say: Run, tmp_path: Pa
         done = say(*source, "--dry-run")
         assert (done.returncode, done.stdout) == (0, words)
         assert "there are no sounds for 你: they are left out" in done.stderr
+    done = say("你", "--dry-run")
+    assert done.returncode == 1 and "holds nothing that can be spoken" in done.stderr
     found = facts(say("At 5 km.", "--dry-run", "--json"))
     assert found == {"pieces": [{"words": "At five kilometers.", "sounds": "æt fˈIv kəlˈɑmˌʌTəɹz."}], "unread": ""}
 

@@ -26,6 +26,8 @@ def shown(pieces: list[Passed]) -> str:
         ('<speak>Hello <break time="1.5s"/>world</speak>', "Hello [1.5]world"),
         ("one<break/>two<break strength='x-strong'/><break time='99s'/>", f"one[0.4]two[1.2][{LONGEST_PAUSE:g}]"),
         ("one<break time=1.5s>two<break time=500ms/> <font color=#fff>red</font>", "one[1.5]two[0.5] red"),
+        ('<?xml version="1.0"?>\n<!DOCTYPE html><p>Hi <![CDATA[a b]]>', "\n\n\nHi a b]]>"),
+        ("<!doctype html><html><head><title>T</title></head><body>One</body></html>", "\n\n\n\nT\n\n\n\nOne\n\n\n\n"),
         ("if i <b and c=3 it's", "if i <b and c=3 it's"),
         ("a <b and c<d, i < j > k, <<b>>", "a <b and c<d, i < j > k, <>"),
         ("Fish &amp; chips, AT&T &x; &#39;", "Fish & chips, AT&T &x; '"),

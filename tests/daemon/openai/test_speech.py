@@ -161,6 +161,11 @@ def test_captioned_speech_has_the_words_with_their_times(http: httpx.Client, pcm
     assert times == sorted(times) and times[-1] <= len(pcm) / 48_000
 
 
+def test_captioned_speech_streams_or_not_and_nothing_else(http: httpx.Client) -> None:
+    answer = http.post("/dev/captioned_speech", json={"input": SHORT, "stream": "false"})
+    assert answer.status_code == 400 and "stream: true" in answer.json()["error"]["message"]
+
+
 def test_models_are_listed(http: httpx.Client) -> None:
     cards = http.get("/v1/models").json()["data"]
     assert [(card["id"], card["does"]) for card in cards] == [
