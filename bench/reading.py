@@ -57,7 +57,7 @@ NATURAL: Final = 3.8
 
 
 def lines() -> list[Sentence]:
-    """All that is said, 311 lines, kind by kind. The words that count in those of ``words`` stand between stars."""
+    """All that is said, 310 lines, kind by kind. The words that count in those of ``words`` stand between stars."""
     words = (Path(__file__).parent / "reading.txt").read_text(encoding="utf-8").splitlines()
     texts = {
         "acronyms": [_FRAMES[i % len(_FRAMES)].format(one) for i, one in enumerate(_ACRONYMS)],

@@ -77,8 +77,9 @@ _PREFIX: Final = re.compile(r"\(?\+\d{1,3}\)?|\(\d{3}\)")
 _PHONE_PART: Final = re.compile(r"\(?\d[\d)-]*")
 """First word of a phone number that is written in several, and the others."""
 _DIGITS: Final = re.compile(r"\d{1,4}|0\d{4}")
-_DIALLED: Final = re.compile(r"\d{3,8}")
+_AFTER_ZERO: Final = re.compile(r"\d{3,8}")
 _THREE_OR_FOUR: Final = re.compile(r"\d{3,4}")
+"""The later groups of digits of what begins with a zero, which is a telephone number, and of anything else."""
 _THOUSANDS: Final = re.compile(r"[1-9]\d{0,2}(?: \d{3})+")
 _SPACED_PHONE: Final = re.compile(r"0\d{1,4}(?: \d{3,8}){1,3}|\d{3} \d{3,4} \d{4}")
 _CARD: Final = re.compile(r"\d{4}(?: \d{4}){2,3}")
@@ -106,7 +107,7 @@ def _bare(words: Sequence[str]) -> list[str]:
 
 def _digit_groups(words: Sequence[str]) -> bool:
     """Whether all words are digits that may be one number, one telephone number or one card's."""
-    longer = _DIALLED if words[0][0] == "0" else _THREE_OR_FOUR
+    longer = _AFTER_ZERO if words[0][0] == "0" else _THREE_OR_FOUR
     return bool(_DIGITS.fullmatch(words[0])) and all(map(longer.fullmatch, words[1:]))
 
 

@@ -145,3 +145,12 @@ def test_the_table_has_columns_of_one_width_and_notes_below() -> None:
     assert len({len(line) for line in lines[:5]}) == 1 and lines[5:] == ["", "errors: counted"]
     assert [line.split("|")[-2].strip() for line in lines[2:5]] == ["met", "–", "open"]
     assert percent(0.004) == "0.40 %" and percent(0.184) == "18.4 %" and percent(0) == "0.0 %"
+
+
+def test_rows_that_hear_no_recordings_need_no_data(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("HEARSAY_DATA", raising=False)
+    assert main(["--rows", "size"]) == 0
+    assert "size on disk, speaking" in capsys.readouterr().out
+    assert main(["--rows", "size,words"]) == 2
