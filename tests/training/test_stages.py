@@ -1,4 +1,4 @@
-"""The commands that training/README.md and docs/training.md print are those that there are."""
+"""The commands that training/README.md prints are those that there are."""
 
 import importlib
 import re
@@ -72,6 +72,6 @@ def test_printed_commands_are_understood(words: list[str]) -> None:
 
 
 def test_printed_torchrun_gives_a_stage_all_its_options() -> None:
-    [printed] = re.findall(r"`torchrun ([^`]*) …`", (ROOT / "docs/training.md").read_text())
+    [printed] = re.findall(r"`torchrun ([^`]*) …`", (ROOT / "training/README.md").read_text())
     given = distributed().parse_args([*printed.split(), "--start", "a", "--out", "b"])
     assert [given.training_script, *given.training_script_args] == [*printed.split()[-2:], "--start", "a", "--out", "b"]
