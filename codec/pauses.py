@@ -43,6 +43,11 @@ class Tail:
         self.quiet = len(samples) - 1 - int(loud[-1]) if len(loud) else self.quiet + len(samples)
 
 
+def pause(ends: list[PieceEnd], scale: float) -> float:
+    """Seconds of the whole pause between two pieces, for the arguments of :func:`silence`."""
+    return max(max((SECONDS[end.close] for end in ends), default=0.0) * scale, sum(end.pause for end in ends))
+
+
 def silence(ends: list[PieceEnd], scale: float, quiet: float) -> float:
     """Seconds of silence to add before the next piece.
 
@@ -51,6 +56,5 @@ def silence(ends: list[PieceEnd], scale: float, quiet: float) -> float:
         scale: of the pauses; 0 leaves them as the model speaks.
         quiet: seconds of quiet that the last piece ended with.
     """
-    asked = sum(end.pause for end in ends)
-    wanted = max((SECONDS[end.close] for end in ends), default=0.0) * scale
-    return max(0.0, max(wanted, asked) - quiet - LEAD_SECONDS) if wanted or asked else 0.0
+    whole = pause(ends, scale)
+    return max(0.0, whole - quiet - LEAD_SECONDS) if whole else 0.0

@@ -26,20 +26,8 @@ class Local:
         """
         from codec.arrival import Arrival
         from codec.model import TtsModel
-        from codec.options import SpeakOptions
-        from codec.sounds.lexicon import Lexicon
 
-        options = SpeakOptions(
-            voice=manner.voice,
-            language=manner.language,
-            instructions=manner.instructions,
-            speed=manner.speed,
-            pauses=manner.pauses,
-            word_times=manner.word_times,
-            seed=manner.seed,
-            sample_rate=manner.sample_rate,
-            lexicon=None if manner.lexicon is None else Lexicon.load(manner.lexicon),
-        )
+        options = manner.options()
         tell_loading(directory)
         self._model = TtsModel(directory, sessions=1, threads=threads)
         try:

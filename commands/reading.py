@@ -3,24 +3,26 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from commands.console import Failure, complain
 
+if TYPE_CHECKING:
+    from codec.options import SpeakOptions
 
-def tell(text: str, directory: Path, language: str | None, lexicon: Path | None, *, as_json: bool) -> None:
+
+def tell(text: str, directory: Path, options: "SpeakOptions", *, as_json: bool) -> None:
     """Print the words of ``text`` as the model in ``directory`` would read them, a piece a line; as JSON their sounds
-    too. What it has no sounds for is complained of.
+    and the pauses too. What it has no sounds for is complained of.
 
     Raises:
         ManifestError: the directory holds no speaking model, or its dictionary cannot be read.
-        OptionError: the lexicon cannot be read, or the model takes none, or does not speak the language.
+        OptionError: the model takes no lexicon, or does not have the language or the voice.
         Failure: the text holds nothing that can be spoken.
     """
     from codec.readings import read_by
-    from codec.sounds.lexicon import Lexicon
 
-    own = None if lexicon is None else Lexicon.load(lexicon)
-    found = read_by(directory, text, language=language, lexicon=own)
+    found = read_by(directory, text, options)
     if found.unread:
         complain(f"there are no sounds for {' '.join(found.unread)}: they are left out")
     if as_json:

@@ -106,7 +106,8 @@ def say(
     as_json: Annotated[
         bool,
         typer.Option(
-            "--json", help="In the end one JSON object: times, of words too, and seed; of a dry run words and sounds."
+            "--json",
+            help="In the end one JSON object: times, of words too, and seed; of a dry run words, sounds and pauses.",
         ),
     ] = False,
 ) -> None:
@@ -129,16 +130,6 @@ def say(
             "(hearsay serve --lexicon)",
             MISUSED,
         )
-    if dry_run:
-        told = text if text not in (None, "-") else asyncio.run(texts.read(file if file is not None else 0))
-        return tell(told or "", speaking_model(model, threads), language, lexicon, as_json=as_json)
-    player = int(device) if device is not None and device.isdigit() else device
-    # The sink is checked before the model is loaded: that a loudspeaker is missing, or a name is no sound file's, is to
-    # be said at once.
-    aloud = Aloud(RATE, player) if output is None else None
-    if output is not None:
-        check_output(output)
-    rate = aloud.sample_rate if aloud else None
     manner = Manner(
         voice=voice,
         language=language,
@@ -147,9 +138,19 @@ def say(
         pauses=pauses,
         word_times=as_json,
         seed=seed,
-        sample_rate=rate,
         lexicon=lexicon,
     )
+    options = manner.options()  # Whatever is out of range is said before a model is loaded or a daemon called.
+    if dry_run:
+        told = text if text not in (None, "-") else asyncio.run(texts.read(file if file is not None else 0))
+        return tell(told or "", speaking_model(model, threads), options, as_json=as_json)
+    player = int(device) if device is not None and device.isdigit() else device
+    # The sink is checked before the model is loaded: that a loudspeaker is missing, or a name is no sound file's, is to
+    # be said at once.
+    aloud = Aloud(RATE, player) if output is None else None
+    if output is not None:
+        check_output(output)
+    manner = replace(manner, sample_rate=aloud.sample_rate if aloud else None)
     speech = (
         Remote(url, key, model, manner) if url is not None else Local(speaking_model(model, threads), manner, threads)
     )

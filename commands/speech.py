@@ -8,9 +8,12 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from commands.console import MISUSED, Failure, chosen
+
+if TYPE_CHECKING:
+    from codec.options import SpeakOptions
 
 MAX_AHEAD = 8_000
 """Characters that may be told and not yet spoken. Whoever tells more waits."""
@@ -30,6 +33,27 @@ class Manner:
     sample_rate: int | None = None
     lexicon: Path | None = None
     """The file of the user's own pronunciations, for a model of this process only."""
+
+    def options(self) -> "SpeakOptions":
+        """The same for a model of this process.
+
+        Raises:
+            OptionError: a value lies outside its limits, or the lexicon cannot be read.
+        """
+        from codec.options import SpeakOptions
+        from codec.sounds.lexicon import Lexicon
+
+        return SpeakOptions(
+            voice=self.voice,
+            language=self.language,
+            instructions=self.instructions,
+            speed=self.speed,
+            pauses=self.pauses,
+            word_times=self.word_times,
+            seed=self.seed,
+            sample_rate=self.sample_rate,
+            lexicon=None if self.lexicon is None else Lexicon.load(self.lexicon),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -122,7 +122,7 @@ def test_words_before_a_mark_or_of_another_piece_are_forgotten(model: TtsModel) 
 
 def test_a_dry_run_shows_words_and_sounds(directory: Path) -> None:
     """A piece a line, with the author's marks and no other; what could not be read is named."""
-    found = read_by(directory, TEXT)
+    found = read_by(directory, TEXT, SpeakOptions())
     assert found.unread == "你好"
     assert [(piece.words, piece.sounds) for piece in found.pieces] == [
         ("The BBC's choir sang forty two songs— Façade,", "ðə bˌibˌisˈiz kwˈIəɹ sˈæŋ fˈɔɹTi tˈu sˈɔŋz— fəsˈɑd,"),
@@ -170,7 +170,7 @@ def test_a_model_that_reads_letters_takes_no_lexicon() -> None:
     with pytest.raises(OptionError, match="^lexicon: pocket-tts-en reads letters"):
         TtsModel(TINY, lexicon=own)
     with pytest.raises(OptionError, match="^lexicon: pocket-tts-en reads letters"):
-        read_by(TINY, "hi", lexicon=own)
+        read_by(TINY, "hi", SpeakOptions(lexicon=own))
 
 
 def test_one_endless_word_is_read_a_little_at_a_time(model: TtsModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -304,8 +304,16 @@ def test_a_dry_run_prints_the_words_as_they_would_be_read(say: Run, tmp_path: Pa
         assert "there are no sounds for 你: they are left out" in done.stderr
     done = say("你", "--dry-run")
     assert done.returncode == 1 and "holds nothing that can be spoken" in done.stderr
-    found = facts(say("At 5 km.", "--dry-run", "--json"))
-    assert found == {"pieces": [{"words": "At five kilometers.", "sounds": "æt fˈIv kəlˈɑmˌʌTəɹz."}], "unread": ""}
+    at = {"words": "At five kilometers.", "sounds": "æt fˈIv kəlˈɑmˌʌTəɹz.", "pause": 0.0}
+    assert facts(say("At 5 km.", "--dry-run", "--json")) == {"pieces": [at], "unread": ""}
+    text = "One after another. Two at a time.\n\nThree of them follow. <break time='2s'/> Five."
+    pieces = facts(say(text, "--dry-run", "--json", "--pauses", "2"))["pieces"]
+    assert [piece["pause"] for piece in pieces] == [0.9, 1.6, 2.0, 0.0]
+    for option, value in (("--voice", "nobody"), ("--speed", "9"), ("--pauses", "5")):
+        done = say("Hello.", "--dry-run", option, value)
+        assert done.returncode == 2 and option.removeprefix("--") in done.stderr
+    done = say("Hello.", "--url", "http://127.0.0.1:1", "--pauses", "5")
+    assert done.returncode == 2 and "5 lies outside 0…4" in done.stderr
 
 
 def test_a_dry_run_shows_sounds_and_ones_own_pronunciations(hearsay: Run, tts_directory: Path, tmp_path: Path) -> None:
@@ -313,7 +321,7 @@ def test_a_dry_run_shows_sounds_and_ones_own_pronunciations(hearsay: Run, tts_di
     model, own = sounding(tts_directory, tmp_path / "sounding"), tmp_path / "words.txt"
     own.write_text("choir KOY-er\n")
     dry = ("say", "The choir.", "--dry-run", "--tts-model", model, "--lexicon", own)
-    assert facts(hearsay(*dry, "--json"))["pieces"] == [{"words": "The choir.", "sounds": "ðə kˈYəɹ."}]
+    assert facts(hearsay(*dry, "--json"))["pieces"] == [{"words": "The choir.", "sounds": "ðə kˈYəɹ.", "pause": 0.0}]
     own.write_text("choir KOY-er\nchef sh5f\n")
     done = hearsay(*dry)
     assert done.returncode == 2 and "line 2, 'chef': '5' is no letter of a respelling" in done.stderr
