@@ -72,7 +72,7 @@ class Hub:
         self.failure: Exception | None = None
         self.draining = False
         self.listeners, self.speakers = Slots(settings.sessions, "sessions"), Slots(settings.speakers, "speakers")
-        full = "all {} files at a time are being heard (half of sessions)"
+        full = "all {} files at a time are being heard (half of the setting sessions)"
         self.files = Slots(max(1, settings.sessions // 2), "sessions", full)
         """A file also holds one of these, so that uploads leave slots to live sessions."""
         self.floor: Final = Floor()

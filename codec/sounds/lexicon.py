@@ -37,7 +37,7 @@ class Lexicon:
         return Lexicon(self.sounds | other.sounds)
 
     @classmethod
-    def of(cls, words: Mapping[str, str]) -> "Lexicon":
+    def of(cls, words: Mapping[str, object]) -> "Lexicon":
         """The lexicon that a request brings as ``{word: pronunciation}``.
 
         Raises:
@@ -48,6 +48,8 @@ class Lexicon:
         found: dict[str, str] = {}
         for word, pronunciation in words.items():
             try:
+                if not isinstance(pronunciation, str):
+                    raise Unreadable("its pronunciation must be a string")
                 found[_key(word)] = _sounds(pronunciation)
             except Unreadable as error:
                 raise OptionError(FIELD, f"{word[:LONGEST]!r}: {error}") from None

@@ -55,7 +55,7 @@ class _Body(msgspec.Struct):
     normalise: bool | None = None
     sample_rate: int | None = None
     pauses: float | None = None
-    lexicon: dict[str, str] | None = None
+    lexicon: dict[str, Any] | None = None
 
 
 FIELDS: Final = Fields(

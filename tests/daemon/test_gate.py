@@ -180,7 +180,7 @@ def test_one_session_too_many_is_told_when_to_come_back(
         with client.open(), client.open():
             status, body, headers = refusal(f"{client.socket_url}/v1/listen?{RAW}")
             assert (status, headers["retry-after"]) == (429, "5")
-            assert body["err_msg"] == "all 2 sessions are taken (sessions)"
+            assert body["err_msg"] == "all 2 sessions are taken (the daemon's setting sessions)"
             answer = HTTP.post(background.url + "/v1/audio/transcriptions", files={"file": silence})
             assert (answer.status_code, answer.headers["retry-after"]) == (429, "5")
             assert HTTP.get(background.url + "/v1/models").status_code == 200

@@ -42,6 +42,7 @@ def test_any_text_is_taken_or_refused(pronunciation: str) -> None:
         ({"a": "h5"}, "lexicon: 'a': '5' is no letter of a respelling such as hyoo-STUN, nor IPA"),
         ({"a": "ʘa"}, "lexicon: 'a': 'ʘ' is no symbol of IPA that English has"),
         ({"a": ""}, "lexicon: 'a': the pronunciation is empty"),
+        ({"a": 5}, "lexicon: 'a': its pronunciation must be a string"),
         ({"a": "st"}, "lexicon: 'a': 'st' has no vowel"),
         ({"a": "ah" * 200}, "lexicon: 'a': the pronunciation has 400 characters, the limit is 200"),
         ({"two words": "ah"}, "lexicon: 'two words': a word is up to 64 letters"),
@@ -49,7 +50,7 @@ def test_any_text_is_taken_or_refused(pronunciation: str) -> None:
         ({f"w{'x' * i}": "ah" for i in range(MOST_ASKED + 1)}, f"lexicon: {MOST_ASKED + 1} words"),
     ],
 )
-def test_a_bad_word_is_refused_by_name(words: dict[str, str], told: str) -> None:
+def test_a_bad_word_is_refused_by_name(words: dict[str, object], told: str) -> None:
     """With the symbol, in one sentence."""
     with pytest.raises(OptionError) as refused:
         Lexicon.of(words)

@@ -198,6 +198,7 @@ def test_models_are_listed(http: httpx.Client) -> None:
         ({"seed": -2}, 400, "seed", "-2 lies outside"),
         ({"lexicon": {"gif": "jif"}}, 400, "lexicon", "pocket-tts-en reads letters, so it takes no pronunciations"),
         ({"lexicon": {"gif": "h5"}}, 400, "lexicon", "'gif': '5' is no letter of a respelling such as hyoo-STUN"),
+        ({"lexicon": {"gif": 5}}, 400, "lexicon", "'gif': its pronunciation must be a string"),
         ({"lexicon": ["gif"]}, 400, "lexicon", "Expected `object | null`"),
         ({"lexicon": dict.fromkeys(map("w{}".format, range(300)), "ah")}, 400, "lexicon", "300 words, a request may"),
         ({"model": "whisper-1"}, 404, "model", "'whisper-1' is not loaded; 'pocket-tts-en' is"),
