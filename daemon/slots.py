@@ -13,7 +13,9 @@ class Slots:
     """The slots for sessions of one kind. ``setting`` is the setting that tells how many there are, and ``full`` the
     message if all are taken."""
 
-    def __init__(self, capacity: int, setting: str, full: str = "all {0} {1} are taken (the daemon's setting {1})") -> None:
+    def __init__(
+        self, capacity: int, setting: str, full: str = "all {0} {1} are taken (the daemon's setting {1})"
+    ) -> None:
         self.capacity, self.setting = capacity, setting
         self._full = full.format(capacity, setting)
         self.taken = 0

@@ -4,7 +4,7 @@ days and books of the Bible are read with the word after them."""
 import re
 from typing import Final
 
-from codec.text.units import BEARINGS, unit_name
+from codec.text.units import BEARINGS, plural, unit_name
 from codec.text.vocabulary import (
     ABBREVIATIONS,
     BARE,
@@ -39,6 +39,8 @@ _COLLEGES: Final = frozenset(
     " Washington".split()
 )
 """States whose name before "St." is that of a university."""
+_ROADS_SHORT: Final = frozenset("St. Ave. Blvd. Rd. Dr. Ln. Pl. St Ave Blvd Rd".split())
+"""What a street's name ends with where a point of the compass may follow it."""
 _PLAYS: Final = frozenset("vs v at beat beats defeated over edged won lost football basketball".split())
 """What "St." is state between: "Ohio St. vs. Michigan"."""
 _INITIAL: Final = re.compile(r"[A-HJ-Z]|(?:[^\W\d_]\.)+[^\W\d_]")
@@ -89,6 +91,8 @@ def full(core: str, tail: str, before: str, following: str | None) -> str | None
         following: the word after it; None at the end of the text, or where nothing waited for it.
     """
     low, stop = core.lower(), tail[:1] == "."
+    if (low in ("ft", "yd", "mi") or (low == "in" and stop)) and before.lower().rstrip(".") in ("sq", "cu"):
+        return plural(unit_name(low) or low)
     after = "" if following is None else following.strip(OPENING + CLOSING + MARKS)
     if core in SURE_DAYS:
         return SURE_DAYS[core]
@@ -175,12 +179,20 @@ def faces(word: str, following: str | None) -> bool:
 
 
 def direction(core: str, before: str, following: str | None) -> str | None:
-    """The point of the compass that a letter is before a street: "E 42nd St.", "12 N. Oak Ave."; else None."""
+    """The point of the compass that a letter is before a street: "E 42nd St.", "12 N. Oak Ave.", or behind it: "12 Oak
+    St. W."; else None."""
     if core not in BEARINGS:
         return None
+    if before in _ROADS_SHORT and not capital(following):
+        return BEARINGS[core]
     housed = before.isdecimal() and capital(following) and (following or "")[1:2].islower()
     region = (following or "").rstrip(MARKS).removesuffix("'s") in REGIONS
     return BEARINGS[core] if housed or region or faces(core, following) else None
+
+
+def compass(following: str | None) -> bool:
+    """Whether a letter follows that is a point of the compass."""
+    return following is not None and following.rstrip(MARKS + CLOSING) in BEARINGS
 
 
 def capital(following: str | None) -> bool:

@@ -33,6 +33,7 @@ from codec.text.vocabulary import (
     PARTS,
     ROMAN,
     RULERS,
+    SCALES,
     SCRIPTURE,
     SEATS,
     SIGNS,
@@ -98,7 +99,8 @@ _ERAS: Final = frozenset(("AD", "BC", "BCE", "CE"))
 _DIGITS: Final = re.compile(r"\d{3,17}")
 _MISSING: Final = frozenset("a error http status".split())
 """Words before 404, which the web made a name."""
-_MILLIONS: Final = re.compile(r"(\d+(?:\.\d+)?)([kKm])")
+_MILLIONS: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmBb])")
+_AIRLINER: Final = re.compile(r"(7[0-8]7)-([1-9]00|[789])")
 _HOURS: Final = re.compile(r"0(\d)(\d\d)")
 _TERM: Final = re.compile(r"\d*[b-hj-z]|\S*\^\S+")
 """The letter of a formula, with its number, or a power."""
@@ -202,7 +204,7 @@ def read_before(core: str, tail: str, following: str | None) -> str | None:
         return None
     after = following.strip(OPENING + MARKS + CLOSING).lower()
     if (amount := _MILLIONS.fullmatch(core)) and after in MILLIONS:
-        return f"{numbers.quantity(amount[1])} {'million' if amount[2] == 'm' else 'thousand'}"
+        return f"{numbers.quantity(amount[1])} {SCALES[amount[2].lower()]}"
     if (time := _HOURS.fullmatch(core)) and after in ("hours", "hrs"):
         return f"zero {numbers.cardinal(time[1])} {'hundred' if time[2] == '00' else numbers.pair(time[2])}"
     if (letter := _HYPHENED.fullmatch(core)) and after[:1].isdecimal():
@@ -382,6 +384,8 @@ def _number_after(word: str, earlier: str, core: str, after: str) -> str | None:
         and core[:2] not in _CENTURIES
     ):
         return numbers.digits(core)
+    if plane := _AIRLINER.fullmatch(core):
+        return f"{numbers.pairs(plane[1])} {numbers.pairs(plane[2])}"
     if low in PAIRED and low[-1] != "s" and (number := re.fullmatch(r"(\d{1,2})-(\d{3,4})", core)):
         return f"{numbers.cardinal(number[1])} {numbers.pairs(number[2])}"
     if low in PAIRED and (sides := re.fullmatch(r"(\d{3,4})([-–])(\d{3,4})", core)):

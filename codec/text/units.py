@@ -33,7 +33,7 @@ _NAMES: Final = {
     "pa": "pascal", "kpa": "kilopascal", "hpa": "hectopascal", "mpa": "megapascal", "kn": "kilonewton",
     "kj": "kilojoule", "mj": "megajoule", "cal": "calorie", "kcal": "kilocalorie", "ev": "electron volt",
     "kev": "kilo electron volt", "mev": "mega electron volt", "gev": "giga electron volt", "tev": "tera electron volt",
-    "mol": "mole", "mmol": "millimole", "μf": "microfarad",
+    "Nm": "newton meter", "N·m": "newton meter", "N⋅m": "newton meter", "atm": "atmosphere", "mol": "mole", "mmol": "millimole", "μf": "microfarad",
     "db": "decibel", "dba": "decibel", "psi": "pound per square inch", "btu": "b t u", "hp": "horsepower",
     "ft-lb": "foot pound", "ft-lbs": "foot pound", "lb-ft": "pound foot",
     "bbl": "barrel", "kts": "knot", "IU": "international unit", "px": "pixel", "yo": "year old",
@@ -56,10 +56,10 @@ _NAMES: Final = {
 }  # fmt: skip
 _SPACED_LETTERS: Final = frozenset("glmLVWΩ")
 """Units of one letter that are one after a space as well: "3 s" and "5 h" are as often something else."""
-_SELDOM: Final = frozenset(("in", "pt", "ma", "ac", "cal", "pa", "ct", "pc", "mi", "ah", "mo"))
+_SELDOM: Final = frozenset(("in", "pt", "ma", "ac", "cal", "pa", "ct", "pc", "mi", "ah", "mo", "atm"))
 """Units that are as often another word after a number and a space ("5 in the room", "5 PA systems"): they count there
-in small letters with a stop or where a unit is sure to follow; "mi", "mo" and "pt" in small letters."""
-_SMALL: Final = frozenset(("pt", "mi", "mo", "cal"))
+in small letters with a stop or where a unit is sure to follow; those of ``_SMALL`` in small letters."""
+_SMALL: Final = frozenset(("pt", "mi", "mo", "cal", "atm"))
 _SAME: Final = ("percent", "molar", "year old", "hertz", "mille", "dozen", "c c", "b t u", "horsepower")
 """The last words of unit names that have no plural."""
 _PLURALS: Final = {"foot": "feet", "inch": "inches"}

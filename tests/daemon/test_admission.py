@@ -111,7 +111,10 @@ def test_files_leave_slots_to_live_sessions(start: Start, asr_model: AsrModel) -
             assert eventually(lambda: background.hub.taken == 1)
             second = HTTP.post(background.url + TRANSCRIPTIONS, files={"file": b"x"})
             assert (second.status_code, second.headers["retry-after"]) == (429, "5")
-            assert second.json()["error"]["message"] == "all 1 files at a time are being heard (half of the setting sessions)"
+            assert (
+                second.json()["error"]["message"]
+                == "all 1 files at a time are being heard (half of the setting sessions)"
+            )
             with Client(background.url).open() as socket:
                 socket.send('{"type": "CloseStream"}')
             yield b"--x--\r\n"

@@ -83,7 +83,10 @@ def test_channels_count_as_sessions(start: Start, speech: Speech) -> None:
         with pytest.raises(InvalidStatus) as error, client.open(channels=3, multichannel="true"):
             pass
         assert error.value.response.status_code == 429
-        assert json.loads(error.value.response.body or b"{}")["err_msg"] == "all 2 sessions are taken (the daemon's setting sessions)"
+        assert (
+            json.loads(error.value.response.body or b"{}")["err_msg"]
+            == "all 2 sessions are taken (the daemon's setting sessions)"
+        )
         assert eventually(lambda: background.hub.taken == 0 and background.hub.headroom == 2)
 
 

@@ -58,7 +58,10 @@ def test_one_too_many_is_refused(talk: Start) -> None:
                 pass
             response = refused.value.response
             assert (response.status_code, response.headers["retry-after"]) == (429, "5")
-            assert json.loads(response.body or b"")["err_msg"] == "all 2 speakers are taken (the daemon's setting speakers)"
+            assert (
+                json.loads(response.body or b"")["err_msg"]
+                == "all 2 speakers are taken (the daemon's setting speakers)"
+            )
             answer = HTTP.post(background.url + "/v1/audio/speech", json={"input": "hello"})
             assert (answer.status_code, answer.json()["error"]["code"]) == (429, "speakers")
         assert eventually(lambda: background.hub.taken == 0)
