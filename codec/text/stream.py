@@ -239,12 +239,8 @@ class TextStream:
             ends = ends_here(found, following)
             said = ABBREVIATIONS[found]
             named = self._before[:1].isupper() or self._before[:1].isdecimal()
-            if (
-                found in ROADS
-                and core[0].isupper()
-                and named
-                and ("," in tail or not capital(following) or abbreviations.compass(following))
-            ):
+            followed = capital(following) and not abbreviations.compass(following)
+            if found in ROADS and core[0].isupper() and named and ("," in tail or not followed):
                 said = ROADS[found]
             return _read(lead, core, tail[1:] if "," in tail else tail if ends else "", said)
         counted = context.read_before(core, tail, following) or context.read_after(

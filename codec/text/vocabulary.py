@@ -304,7 +304,8 @@ NAMED_BY_NUMBER: Final = frozenset("boeing airbus rtx gtx rx xbox model peugeot 
 MILLIONS: Final = frozenset(
     "people users customers subscribers viewers followers fans players voters residents patients children adults"
     " students workers employees members visitors tourists passengers downloads views streams copies units shares jobs"
-    " homes households americans britons dollars euros pounds steps words lines tokens rows records miles mi likes comments posts parameters".split()
+    " homes households americans britons dollars euros pounds steps words lines tokens rows records miles mi likes"
+    " comments posts parameters".split()
 )
 """Words that are counted after "20m" and "100k": it is twenty million, not meters."""
 TALLIES: Final = frozenset("population pop subscribers followers viewers users downloads streams views".split())
