@@ -123,9 +123,10 @@ class Server:
         """Drain at the first signal, end at the second."""
         del number, frame
         if self._deadline is None:
-            self.drain(self._hub.settings.drain_seconds)
+            seconds = self._hub.settings.drain_seconds
+            self.drain(seconds)
             if self._hub.taken:
-                _tell(f"hearsay drains {self._hub.taken} sessions; a second signal ends them")
+                _tell(f"hearsay drains {self._hub.taken} sessions for {seconds:g} s; a second signal ends them")
         elif not self._at_once:
             self._at_once = True
             if self._hub.taken:
@@ -315,6 +316,7 @@ def serve(settings: Settings) -> int:
         _tell(f"hearsay listens on {url}")
         for one in beside:
             _tell(f"hearsay speaks {one.told}")
+        _tell("hearsay loads its models")
 
     server = Server(hub, context, listening, settled, warmed)
     server.beside = beside
