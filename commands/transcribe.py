@@ -66,14 +66,18 @@ def transcribe(
         list[Path],
         typer.Argument(metavar="FILE", help="Recordings; - is standard input.", show_default=False, readable=False),
     ],
-    format: Annotated[Format, typer.Option("--format", help="What is written of each file.")] = Format.TXT,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="What is written of each file [default: txt].", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Write each into a file of its own there.", file_okay=False),
     ] = None,
-    width: Annotated[int, typer.Option(min=8, max=200, help="Characters in a line of subtitles.")] = 42,
-    lines: Annotated[int, typer.Option(min=1, max=10, help="Lines of a subtitle.")] = 2,
+    width: Annotated[
+        int | None, typer.Option(min=8, max=200, help="Characters in a line of subtitles [default: 42].")
+    ] = None,
+    lines: Annotated[int | None, typer.Option(min=1, max=10, help="Lines of a subtitle [default: 2].")] = None,
     model: Model = None,
     language: Language = None,
     keyterm: Keyterms = None,
@@ -109,16 +113,20 @@ def transcribe(
     from engines import store
     from engines.device import choose
 
-    format = Format.JSON if as_json else format
-    if format in (Format.SRT, Format.VTT) and len(files) > 1 and output is None:
+    if as_json and format not in (None, Format.JSON):
+        raise Failure(f"--json and --format {format.value}: one format is written; leave one of them out", MISUSED)
+    format = Format.JSON if as_json else format or Format.TXT
+    subtitled = format in (Format.SRT, Format.VTT)
+    if not subtitled and (given := _given({"--width": width, "--lines": lines})):
+        raise Failure(f"{given}: only for subtitles; add --format srt or --format vtt", MISUSED)
+    if subtitled and len(files) > 1 and output is None:
         raise Failure(f"--format {format.value}: subtitles of several files need --output DIR", MISUSED)
+    here = {"--exact-floor": exact_floor, "--threads": threads, "--device": device != "auto"}
+    if url is not None and (given := _given({**here, "--aligner": aligner is not None, "--track": track})):
+        raise Failure(f"{given}: only for transcribing here, without --url", MISUSED)
     if output is not None:
+        _check_apart(files, output, format)
         output.mkdir(parents=True, exist_ok=True)
-    if url is not None and (exact_floor or threads or device != "auto" or aligner is not None or track):
-        raise Failure(
-            "--exact-floor, --threads, --device, --aligner and --track are for transcribing here, without --url",
-            MISUSED,
-        )
     if url is None and not any(file == Path("-") or file.exists() for file in files):
         # A large model takes a minute to load, in vain. A wrong name of a model or a device is said before.
         if model is not None:
@@ -154,14 +162,38 @@ def transcribe(
                 complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}{todo}")
                 failed = True
                 continue
-            text = _written(format, str(file), answer, width, lines)
+            text = _written(format, str(file), answer, width or 42, lines or 2)
             if output is not None:
-                (output / f"{file.stem}.{format.value}").write_text(text, encoding="utf-8")
+                _place(file, output, format).write_text(text, encoding="utf-8")
             else:
                 named = format is Format.TXT and len(files) > 1
                 print(f"{file}: {text}" if named else text, end="", flush=True)
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _given(options: dict[str, object]) -> str:
+    """The names of those options that were given; empty if none was."""
+    return ", ".join(name for name, value in options.items() if value)
+
+
+def _place(file: Path, output: Path, format: Format) -> Path:
+    """Where what is heard of ``file`` is written."""
+    return output / f"{file.stem}.{format.value}"
+
+
+def _check_apart(files: list[Path], output: Path, format: Format) -> None:
+    """
+    Raises:
+        Failure: two files would be written to the same place, and the second would replace the first.
+    """
+    taken = dict[Path, Path]()
+    for file in files:
+        place = _place(file, output, format)
+        if place in taken:
+            told = f"{taken[place]} and {file} would both be written to {place}"
+            raise Failure(f"{told}; name each file once, rename one, or give each an --output DIR of its own", MISUSED)
+        taken[place] = file
 
 
 def _written(format: Format, file: str, answer: dict[str, Any], width: int, lines: int) -> str:

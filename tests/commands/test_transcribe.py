@@ -271,8 +271,9 @@ def test_an_aligner_tells_the_word_times(hearsay: Run, short: list[Clip], tmp_pa
 def test_each_format_is_what_the_daemon_writes(hearsay: Run, url: str, short: list[Clip], format: str) -> None:
     """In this process and through a daemon, on stdout; the subtitles are the daemon's own, letter for letter."""
     file = DATA / "clips" / max(short, key=lambda clip: clip.seconds).name
-    here = hearsay("transcribe", "--format", format, "--width", "20", file)
-    there = hearsay("transcribe", "--format", format, "--width", "20", "--url", url, file)
+    width = ["--width", "20"] if format in ("srt", "vtt") else []
+    here = hearsay("transcribe", "--format", format, *width, file)
+    there = hearsay("transcribe", "--format", format, *width, "--url", url, file)
     assert here.returncode == there.returncode == 0, here.stderr + there.stderr
     assert here.stdout == there.stdout
     asked = {"response_format": format, "max_line_width": "20"}
@@ -294,6 +295,36 @@ def test_subtitles_of_several_files_go_into_a_folder(hearsay: Run, short: list[C
     assert (done.returncode, done.stdout) == (0, "")
     assert sorted(path.name for path in (tmp_path / "made").iterdir()) == sorted(f"{file.stem}.srt" for file in files)
     assert all(" --> " in path.read_text() for path in (tmp_path / "made").iterdir())
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("format", ["txt", "vtt"])
+def test_no_transcript_replaces_another(hearsay: Run, short: list[Clip], tmp_path: Path, format: str, there: bool):
+    """Files of one name are refused before anything is heard or made, each named, and the path of both."""
+    first, second = tmp_path / "a" / "talk.opus", tmp_path / "b" / "talk.ogg"
+    for file in (first, second):
+        file.parent.mkdir()
+        file.write_bytes((DATA / "clips" / short[0].name).read_bytes())
+    place, daemon = tmp_path / "made", ["--url", "http://127.0.0.1:1"] if there else []
+    done = hearsay("transcribe", "-o", place, "--format", format, first, second, *daemon)
+    assert (done.returncode, done.stdout) == (2, "") and not place.exists()
+    assert f"{first} and {second} would both be written to {place / f'talk.{format}'}; name each" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--width", "20"], "--width: only for subtitles; add --format srt or --format vtt"),
+        (["--lines", "1", "--width", "20", "--json"], "--width, --lines: only for subtitles"),
+        (["--json", "--format", "srt"], "--json and --format srt: one format is written; leave one of them out"),
+        (["--url", "http://127.0.0.1:1", "--track", "2"], "hearsay: --track: only for transcribing here"),
+        (["--url", "http://127.0.0.1:1", "--device", "cpu", "--threads", "1"], "hearsay: --threads, --device: only"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(hearsay: Run, options: list[str], says: str):
+    """Those that were given, and no others, with what to do."""
+    done = hearsay("transcribe", DATA / "none.wav", *options)
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_speakers_are_told_here_and_by_a_daemon(hearsay: Run, url: str, tmp_path: Path):
