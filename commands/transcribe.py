@@ -259,7 +259,12 @@ def _through_daemon(
     def hear(file: Path, progress: Progress) -> dict[str, Any]:
         seen = progress if sys.stderr.isatty() else None
         terms = keyterms or ()
-        return ask(url, file, key=key, model=model, language=language, keyterms=terms, speakers=speakers, progress=seen)
+        answer = ask(
+            url, file, key=key, model=model, language=language, keyterms=terms, speakers=speakers, progress=seen
+        )
+        for warning in answer.warnings:
+            complain(f"{file}: {warning}")
+        return answer
 
     return hear
 

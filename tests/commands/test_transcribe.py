@@ -22,7 +22,7 @@ from commands.interrupts import Interrupts, Progress
 from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, RATE, Clip, dialogue
 from tests.commands.conftest import Run
-from tests.daemon.support import HTTP, PATIENT
+from tests.daemon.support import HTTP, PATIENT, Speech, damaged
 from tests.golden_models import aligner
 
 
@@ -102,6 +102,18 @@ def test_a_bad_file_is_a_line_on_stderr_and_the_rest_goes_on(hearsay: Run, short
     assert [entry["file"] for entry in objects(done.stdout)] == [str(good), str(good)]
     lines = done.stderr.splitlines()
     assert len(lines) == 2 and "none.wav: there is no such file" in lines[0] and "notes.wav: it is no audio" in lines[1]
+
+
+def test_what_a_daemon_warns_of_is_told_as_here(hearsay: Run, url: str, short: list[Clip], tmp_path: Path):
+    """A line for each damage, the same through a daemon; and that another model than the one asked for heard it."""
+    file = tmp_path / "speech.mp3"
+    file.write_bytes(damaged(Speech.among(short)))
+    here, there = hearsay("transcribe", file), hearsay("transcribe", "--url", url, file)
+    assert here.stderr == there.stderr and here.stdout == there.stdout
+    assert here.stderr.startswith(f"hearsay: {file}: 1 damaged packets of the audio were left out")
+    other = hearsay("transcribe", "--url", url, "--model", "qwen3-asr-0.6b", file)
+    assert other.returncode == 0
+    assert other.stderr == f"hearsay: {file}: model: 'qwen3-asr-0.6b' is pocket-asr-en here\n{here.stderr}"
 
 
 def test_a_folder_is_told_how_its_files_are_named(hearsay: Run, tmp_path: Path):
