@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .events import ListenError, ProtocolError
-from .handshake import Refused, authorization, explanation, user_agent
+from .handshake import Refused, authorization, explanation, seconds_told, user_agent
 from .options import sendable
 
 CONNECT_SECONDS = 10.0
@@ -93,7 +93,8 @@ def _exchange(
     if not 200 <= answer.status < 300:
         told = explanation(content, "no reason given")
         of_file = form is not None and _param(content) == form.field
-        raise Refused(f"the daemon refused with HTTP {answer.status}: {told}", answer.status, of_file=of_file)
+        told = f"the daemon refused with HTTP {answer.status}: {told}"
+        raise Refused(told, answer.status, seconds_told(answer.headers.get("Retry-After")), of_file=of_file)
     if warnings is not None and (told := answer.headers.get("hearsay-warning")):
         warnings += told.split("; ")
     try:

@@ -1,8 +1,10 @@
 """``hearsay transcribe``: recordings become text, in this process or through a daemon."""
 
 import json
+import math
 import shutil
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,10 +46,14 @@ Transcribe recordings and films of most formats.
 
 The text goes to stdout, a file a line; with --format json one JSON object a line: file, text, language, duration, words
 (word, start, end, confidence), segments (start, end, text); with --speakers a line and the words tell who speaks. srt
-and vtt are subtitles of one file, or with --output of any number. A file that cannot be heard is a line on stderr; the
-others are done, and the exit code is 1.
+and vtt are subtitles of one file, or with --output of any number. A full daemon is waited for, ten minutes at most. A
+file that cannot be heard is a line on stderr; the others are done, and the exit code is 1.
 """)
 EPILOG = "Example: hearsay transcribe --format srt interview.mp4 > interview.srt"
+
+MOST_WAITED = 600.0
+"""Seconds for which a daemon without room is waited for until it hears a file again; files are in no hurry, but whoever
+waits for them is to learn of a daemon that stays full."""
 
 
 class Format(Enum):
@@ -254,14 +260,33 @@ def hears(
 def _through_daemon(
     url: str, key: str | None, model: str | None, language: str | None, keyterms: list[str] | None, speakers: bool
 ) -> Hear:
+    from clients.handshake import Refused
     from clients.transcription import transcribe as ask
 
+    waited = 0.0
+
     def hear(file: Path, progress: Progress) -> dict[str, Any]:
+        nonlocal waited
         seen = progress if sys.stderr.isatty() else None
-        terms = keyterms or ()
-        answer = ask(
-            url, file, key=key, model=model, language=language, keyterms=terms, speakers=speakers, progress=seen
-        )
+        terms, begun = keyterms or (), waited
+        while True:
+            try:
+                answer = ask(
+                    url, file, key=key, model=model, language=language, keyterms=terms, speakers=speakers, progress=seen
+                )
+                break
+            except Refused as refused:
+                if refused.status not in (429, 503):
+                    raise
+                pause = math.inf if refused.retry_after is None else max(1.0, refused.retry_after)
+                if waited + pause > MOST_WAITED:
+                    todo = "try again later, or transcribe it here, without --url"
+                    raise Failure(f"{refused}; {todo}") from None
+                if waited == begun:
+                    complain(f"{file}: {refused}; waiting for room, {MOST_WAITED - waited:.0f} s at most")
+                time.sleep(pause)
+                waited += pause
+        waited = 0.0
         for warning in answer.warnings:
             complain(f"{file}: {warning}")
         return answer

@@ -7,7 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -18,6 +21,7 @@ import soundfile
 from websockets.asyncio.client import connect
 
 from audio.recording import samples
+from clients.stream import Stream
 from commands.interrupts import Interrupts, Progress
 from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, RATE, Clip, dialogue
@@ -114,6 +118,50 @@ def test_what_a_daemon_warns_of_is_told_as_here(hearsay: Run, url: str, short: l
     other = hearsay("transcribe", "--url", url, "--model", "qwen3-asr-0.6b", file)
     assert other.returncode == 0
     assert other.stderr == f"hearsay: {file}: model: 'qwen3-asr-0.6b' is pocket-asr-en here\n{here.stderr}"
+
+
+def test_a_full_daemon_is_waited_for(
+    hearsay: Run, daemon: Daemon, start: Callable[..., Popen[str]], short: list[Clip], monkeypatch: pytest.MonkeyPatch
+):
+    """A line tells so, once; Ctrl-C ends it at once. One that stays full is an error with what to do."""
+    file = DATA / "clips" / short[0].name
+    with daemon(sessions=1) as background:
+        command = ["transcribe", "--url", background.url, file]
+        with Stream(background.url):
+            interrupted, patient = start(*command), start(*command)
+            for process in (interrupted, patient):
+                assert process.stderr is not None
+                told = process.stderr.readline()
+                assert told.startswith(f"hearsay: {file}: the daemon refused with HTTP 429: all 1 sessions are taken")
+                assert told.endswith("; waiting for room, 600 s at most\n")
+            began = time.monotonic()
+            interrupted.send_signal(signal.SIGINT)
+            assert interrupted.wait(60) == 130 and time.monotonic() - began < 4  # It would ask again after 5.
+            monkeypatch.setattr("commands.transcribe.MOST_WAITED", 4.0)
+            full = hearsay(*command, file)
+            assert full.returncode == 1 and "waiting" not in full.stderr and full.stderr.count("\n") == 2
+            assert full.stderr.endswith(
+                "(the daemon's setting sessions); try again later, or transcribe it here, without --url\n"
+            )
+        output, errors = patient.communicate(timeout=120)
+        assert (patient.returncode, errors) == (0, "") and output == hearsay("transcribe", file).stdout
+
+
+def test_who_does_not_say_for_how_long_is_not_waited_for(hearsay: Run, short: list[Clip]):
+    """A proxy before a daemon that is away."""
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_error(503)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.handle_request).start()
+        done = hearsay("transcribe", "--url", f"127.0.0.1:{server.server_port}", DATA / "clips" / short[0].name)
+    assert done.returncode == 1 and "HTTP 503" in done.stderr
+    assert done.stderr.endswith("; try again later, or transcribe it here, without --url\n")
 
 
 def test_a_folder_is_told_how_its_files_are_named(hearsay: Run, tmp_path: Path):
