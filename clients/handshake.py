@@ -149,11 +149,15 @@ def refusal(url: str, error: Exception) -> Refused:
         status = error.response.status_code
         told = explanation(bytes(error.response.body or b""), error.response.reason_phrase)
         reason = f"the daemon at {place} refused the session with HTTP {status}: {told}"
-        after = error.response.headers.get("Retry-After", "")
-        return Refused(reason, status, float(after) if after.isascii() and after.isdigit() else None)
+        return Refused(reason, status, seconds_told(error.response.headers.get("Retry-After")))
     if isinstance(error, InvalidURI):
         return Refused(str(error), 400)
     return Refused(f"no daemon answers at {place}: {error or type(error).__name__}; start one with `hearsay serve`")
+
+
+def seconds_told(after: str | None) -> float | None:
+    """The seconds that a ``Retry-After`` header tells; None where it tells none."""
+    return float(after) if after and after.isascii() and after.isdigit() else None
 
 
 def explanation(body: bytes, otherwise: str) -> str:

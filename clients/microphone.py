@@ -139,7 +139,8 @@ def missing(what: str, device: int | str | None, error: Exception) -> SoundError
     none = device is None and "device -1" in str(error)
     told = f"no {what} was found" if none else f"no {what}{'' if device is None else f' {device!r}'}: {error}"
     if what == "microphone":  # Whoever wants a loudspeaker is told of -o, by the command.
-        told += "; hearsay doctor lists them; hearsay transcribe FILE writes down a recording"
+        told += "; hearsay doctor lists them; of a recording hearsay demo --file FILE shows live captions"
+        told += ", hearsay transcribe FILE the text"
     return SoundError(told)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from .events import ListenError, ProtocolError
-from .handshake import Refused, authorization, explanation, user_agent
+from .handshake import Refused, authorization, explanation, seconds_told, user_agent
 from .options import sendable
 
 CONNECT_SECONDS = 10.0
@@ -28,12 +28,21 @@ class Form:
     path: Path
 
 
-def request(url: str, method: str, path: str, *, key: str | None = None, form: Form | None = None) -> Any:
+def request(
+    url: str,
+    method: str,
+    path: str,
+    *,
+    key: str | None = None,
+    form: Form | None = None,
+    warnings: list[str] | None = None,
+) -> Any:
     """Ask the daemon at ``url`` and return its JSON answer.
 
     Args:
         path: below the daemon's root, e.g. ``/v1/models``.
         key: of the daemon, where it asks for one.
+        warnings: takes what the daemon ignored, changed or found damaged, a sentence each.
 
     Raises:
         Refused: no daemon there, or it said no (``status``, and its own words in the message).
@@ -54,13 +63,18 @@ def request(url: str, method: str, path: str, *, key: str | None = None, form: F
         assert connection.sock is not None
         # A long recording takes its time, so there is no time-out here; the kernel notices a dead peer.
         connection.sock.settimeout(None)
-        return _exchange(connection, method, parts.path.rstrip("/").removesuffix("/v1") + path, key, form)
+        return _exchange(connection, method, parts.path.rstrip("/").removesuffix("/v1") + path, key, form, warnings)
     finally:
         connection.close()
 
 
 def _exchange(
-    connection: http.client.HTTPConnection, method: str, path: str, key: str | None, form: Form | None
+    connection: http.client.HTTPConnection,
+    method: str,
+    path: str,
+    key: str | None,
+    form: Form | None,
+    warnings: list[str] | None,
 ) -> Any:
     headers = {"User-Agent": user_agent(), "Accept": "application/json", **authorization("Bearer", key)}
     body: Iterator[bytes] | None = None
@@ -79,7 +93,10 @@ def _exchange(
     if not 200 <= answer.status < 300:
         told = explanation(content, "no reason given")
         of_file = form is not None and _param(content) == form.field
-        raise Refused(f"the daemon refused with HTTP {answer.status}: {told}", answer.status, of_file=of_file)
+        told = f"the daemon refused with HTTP {answer.status}: {told}"
+        raise Refused(told, answer.status, seconds_told(answer.headers.get("Retry-After")), of_file=of_file)
+    if warnings is not None and (told := answer.headers.get("hearsay-warning")):
+        warnings += told.split("; ")
     try:
         return json.loads(content)
     except ValueError as error:

@@ -16,6 +16,13 @@ _LOOK_SECONDS = 0.25
 """Seconds between two looks at a job."""
 
 
+class Transcription(dict[str, Any]):
+    """A ``verbose_json`` answer. ``warnings``: what the daemon ignored or changed of the request, and what was not as
+    it should be in the recording, a sentence each."""
+
+    warnings: tuple[str, ...] = ()
+
+
 def transcribe(
     url: str,
     path: Path | str,
@@ -26,7 +33,7 @@ def transcribe(
     keyterms: Sequence[str] = (),
     speakers: bool = False,
     progress: Callable[[float], None] | None = None,
-) -> dict[str, Any]:
+) -> Transcription:
     """Have the daemon at ``url`` transcribe a file; its ``verbose_json`` answer, with words.
 
     Args:
@@ -42,23 +49,27 @@ def transcribe(
     fields += [("diarize", "true")] if speakers else []
     fields += [("keywords[]", term) for term in several("keyterms", keyterms)]
     form = Form(fields, "file", Path(path))
+    warnings = list[str]()
     if progress is None:
-        answer = request(url, "POST", TRANSCRIPTIONS, key=key, form=form)
+        answer = request(url, "POST", TRANSCRIPTIONS, key=key, form=form, warnings=warnings)
     else:
-        answer = _as_job(url, key, form, progress)
+        answer = _as_job(url, key, form, progress, warnings)
     if not isinstance(answer, dict) or not isinstance(answer.get("text"), str):  # pyright: ignore[reportUnknownMemberType]
         raise unreadable(answer)  # pyright: ignore[reportUnknownArgumentType]
-    return answer  # pyright: ignore[reportUnknownVariableType]
+    transcription = Transcription(answer)  # pyright: ignore[reportUnknownArgumentType]
+    transcription.warnings = tuple(warnings)
+    return transcription
 
 
-def _as_job(url: str, key: str | None, form: Form, progress: Callable[[float], None]) -> Any:
+def _as_job(url: str, key: str | None, form: Form, progress: Callable[[float], None], warnings: list[str]) -> Any:
     """What the daemon hears while it is asked again and again how far it is."""
     try:
         job = request(url, "POST", "/v1/jobs", key=key, form=form)
     except Refused as refused:
         if refused.status not in (404, 501):
             raise
-        return request(url, "POST", TRANSCRIPTIONS, key=key, form=form)  # This daemon takes no jobs.
+        # This daemon takes no jobs.
+        return request(url, "POST", TRANSCRIPTIONS, key=key, form=form, warnings=warnings)
     try:
         place = f"/v1/jobs/{job['id']}"
         try:
@@ -71,6 +82,7 @@ def _as_job(url: str, key: str | None, form: Form, progress: Callable[[float], N
                 request(url, "DELETE", place, key=key)
         if job["status"] == "failed":
             raise ListenError(job["error"]["message"])
+        warnings += job.get("warnings", ())
         return job["result"]
     except (KeyError, TypeError) as error:
         raise unreadable(job) from error

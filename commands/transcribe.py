@@ -1,8 +1,10 @@
 """``hearsay transcribe``: recordings become text, in this process or through a daemon."""
 
 import json
+import math
 import shutil
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,10 +46,14 @@ Transcribe recordings and films of most formats.
 
 The text goes to stdout, a file a line; with --format json one JSON object a line: file, text, language, duration, words
 (word, start, end, confidence), segments (start, end, text); with --speakers a line and the words tell who speaks. srt
-and vtt are subtitles of one file, or with --output of any number. A file that cannot be heard is a line on stderr; the
-others are done, and the exit code is 1.
+and vtt are subtitles of one file, or with --output of any number. A full daemon is waited for, ten minutes at most. A
+file that cannot be heard is a line on stderr; the others are done, and the exit code is 1.
 """)
 EPILOG = "Example: hearsay transcribe --format srt interview.mp4 > interview.srt"
+
+MOST_WAITED = 600.0
+"""Seconds for which a daemon without room is waited for until it hears a file again; files are in no hurry, but whoever
+waits for them is to learn of a daemon that stays full."""
 
 
 class Format(Enum):
@@ -66,14 +72,18 @@ def transcribe(
         list[Path],
         typer.Argument(metavar="FILE", help="Recordings; - is standard input.", show_default=False, readable=False),
     ],
-    format: Annotated[Format, typer.Option("--format", help="What is written of each file.")] = Format.TXT,
+    format: Annotated[
+        Format | None, typer.Option("--format", help="What is written of each file [default: txt].", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="Write each into a file of its own there.", file_okay=False),
     ] = None,
-    width: Annotated[int, typer.Option(min=8, max=200, help="Characters in a line of subtitles.")] = 42,
-    lines: Annotated[int, typer.Option(min=1, max=10, help="Lines of a subtitle.")] = 2,
+    width: Annotated[
+        int | None, typer.Option(min=8, max=200, help="Characters in a line of subtitles [default: 42].")
+    ] = None,
+    lines: Annotated[int | None, typer.Option(min=1, max=10, help="Lines of a subtitle [default: 2].")] = None,
     model: Model = None,
     language: Language = None,
     keyterm: Keyterms = None,
@@ -109,16 +119,20 @@ def transcribe(
     from engines import store
     from engines.device import choose
 
-    format = Format.JSON if as_json else format
-    if format in (Format.SRT, Format.VTT) and len(files) > 1 and output is None:
+    if as_json and format not in (None, Format.JSON):
+        raise Failure(f"--json and --format {format.value}: one format is written; leave one of them out", MISUSED)
+    format = Format.JSON if as_json else format or Format.TXT
+    subtitled = format in (Format.SRT, Format.VTT)
+    if not subtitled and (given := _given({"--width": width, "--lines": lines})):
+        raise Failure(f"{given}: only for subtitles; add --format srt or --format vtt", MISUSED)
+    if subtitled and len(files) > 1 and output is None:
         raise Failure(f"--format {format.value}: subtitles of several files need --output DIR", MISUSED)
+    here = {"--exact-floor": exact_floor, "--threads": threads, "--device": device != "auto"}
+    if url is not None and (given := _given({**here, "--aligner": aligner is not None, "--track": track})):
+        raise Failure(f"{given}: only for transcribing here, without --url", MISUSED)
     if output is not None:
+        _check_apart(files, output, format)
         output.mkdir(parents=True, exist_ok=True)
-    if url is not None and (exact_floor or threads or device != "auto" or aligner is not None or track):
-        raise Failure(
-            "--exact-floor, --threads, --device, --aligner and --track are for transcribing here, without --url",
-            MISUSED,
-        )
     if url is None and not any(file == Path("-") or file.exists() for file in files):
         # A large model takes a minute to load, in vain. A wrong name of a model or a device is said before.
         if model is not None:
@@ -154,14 +168,38 @@ def transcribe(
                 complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}{todo}")
                 failed = True
                 continue
-            text = _written(format, str(file), answer, width, lines)
+            text = _written(format, str(file), answer, width or 42, lines or 2)
             if output is not None:
-                (output / f"{file.stem}.{format.value}").write_text(text, encoding="utf-8")
+                _place(file, output, format).write_text(text, encoding="utf-8")
             else:
                 named = format is Format.TXT and len(files) > 1
                 print(f"{file}: {text}" if named else text, end="", flush=True)
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _given(options: dict[str, object]) -> str:
+    """The names of those options that were given; empty if none was."""
+    return ", ".join(name for name, value in options.items() if value)
+
+
+def _place(file: Path, output: Path, format: Format) -> Path:
+    """Where what is heard of ``file`` is written."""
+    return output / f"{file.stem}.{format.value}"
+
+
+def _check_apart(files: list[Path], output: Path, format: Format) -> None:
+    """
+    Raises:
+        Failure: two files would be written to the same place, and the second would replace the first.
+    """
+    taken = dict[Path, Path]()
+    for file in files:
+        place = _place(file, output, format)
+        if place in taken:
+            told = f"{taken[place]} and {file} would both be written to {place}"
+            raise Failure(f"{told}; name each file once, rename one, or give each an --output DIR of its own", MISUSED)
+        taken[place] = file
 
 
 def _written(format: Format, file: str, answer: dict[str, Any], width: int, lines: int) -> str:
@@ -222,12 +260,36 @@ def hears(
 def _through_daemon(
     url: str, key: str | None, model: str | None, language: str | None, keyterms: list[str] | None, speakers: bool
 ) -> Hear:
+    from clients.handshake import Refused
     from clients.transcription import transcribe as ask
 
+    waited = 0.0
+
     def hear(file: Path, progress: Progress) -> dict[str, Any]:
+        nonlocal waited
         seen = progress if sys.stderr.isatty() else None
-        terms = keyterms or ()
-        return ask(url, file, key=key, model=model, language=language, keyterms=terms, speakers=speakers, progress=seen)
+        terms, begun = keyterms or (), waited
+        while True:
+            try:
+                answer = ask(
+                    url, file, key=key, model=model, language=language, keyterms=terms, speakers=speakers, progress=seen
+                )
+                break
+            except Refused as refused:
+                if refused.status not in (429, 503):
+                    raise
+                pause = math.inf if refused.retry_after is None else max(1.0, refused.retry_after)
+                if waited + pause > MOST_WAITED:
+                    todo = "try again later, or transcribe it here, without --url"
+                    raise Failure(f"{refused}; {todo}") from None
+                if waited == begun:
+                    complain(f"{file}: {refused}; waiting for room, {MOST_WAITED - waited:.0f} s at most")
+                time.sleep(pause)
+                waited += pause
+        waited = 0.0
+        for warning in answer.warnings:
+            complain(f"{file}: {warning}")
+        return answer
 
     return hear
 

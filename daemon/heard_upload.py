@@ -171,7 +171,7 @@ class _Answer:
         async for _ in self._texts():
             pass
         response = self._dialect.formats[self._upload.format](self._heard, self._upload)
-        response.raw_headers += warning_header((*self._upload.warnings, *self._notes.warnings()))
+        response.raw_headers += warning_header(self._warnings())
         async with in_time(self._hub):
             await response(self._scope, self._receive, self._send)
 
@@ -197,6 +197,8 @@ class _Answer:
                     said = True
                 finals = await anext(texts, None)
             done = {"type": "transcript.text.done", **self._heard.json(words=self._upload.words)}
+            if warnings := self._warnings():  # The header went before the file was heard.
+                done["warnings"] = warnings
         except RecordingError as error:
             done = {
                 "error": {"message": f"file: {error}", "type": "invalid_request_error", "param": "file", "code": None}
@@ -211,6 +213,9 @@ class _Answer:
     async def _put(self, message: Message) -> None:
         async with in_time(self._hub):
             await self._send(message)
+
+    def _warnings(self) -> list[str]:
+        return [*self._upload.warnings, *self._notes.warnings()]
 
     def _texts(self) -> AsyncIterator[list[Transcript]]:
         return finals(self._hub, self._dialect, self._upload, self._worker, self._heard, self._notes)

@@ -32,6 +32,8 @@ class Job:
     duration: float | None = None
     """Seconds of audio there are; None where nobody knows."""
     result: Any = None
+    warnings: tuple[str, ...] = ()
+    """What was ignored or changed of the request, and once it is done what was not as it should be in the recording."""
     error: str = ""
     over_at: float = float("inf")
     """The ``time.monotonic()`` at which the job was over."""
@@ -46,6 +48,8 @@ class Job:
             "seconds": round(self.seconds, 3),
         }
         told |= {"duration": self.duration, "progress": 1.0 if self.status == "done" else progress}
+        if self.warnings:
+            told["warnings"] = self.warnings
         if self.status == "failed":
             told["error"] = {"message": self.error}
         return told if self.result is None else {**told, "result": self.result}

@@ -53,7 +53,7 @@ from .clients.speech import (
     SpokenWord,
 )
 from .clients.stream import AsyncStream, Stream, StreamEvent, listen
-from .clients.transcription import transcribe
+from .clients.transcription import Transcription, transcribe
 from .clients.voices import Voice, add_voice, remove_voice, voices
 
 __all__ = [
@@ -85,6 +85,7 @@ __all__ = [
     "Stream",
     "StreamEvent",
     "StreamOptions",
+    "Transcription",
     "UtteranceEnd",
     "Voice",
     "Word",

@@ -41,9 +41,9 @@ async def jobs(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
     asked: str | None = scope.get("path_params", {}).get("id")
     match scope["method"], asked:
         case "POST", None:
-            job, warnings = await _taken(hub, scope, receive)
+            job = await _taken(hub, scope, receive)
             answer = json(job.told(), 202)
-            answer.raw_headers += warning_header(warnings)
+            answer.raw_headers += warning_header(job.warnings)
         case "GET", str():
             answer = json(hub.jobs.find(asked).told())
         case "DELETE", str():
@@ -56,7 +56,7 @@ async def jobs(hub: Hub, scope: Scope, receive: Receive, send: Send) -> None:
         await answer(scope, receive, send)
 
 
-async def _taken(hub: Hub, scope: Scope, receive: Receive) -> tuple[Job, tuple[str, ...]]:
+async def _taken(hub: Hub, scope: Scope, receive: Receive) -> Job:
     loaded = hub.hearing_model()
     if hub.draining:
         raise Refused(503, "draining", "the daemon is shutting down", retry_after=5)
@@ -66,9 +66,9 @@ async def _taken(hub: Hub, scope: Scope, receive: Receive) -> tuple[Job, tuple[s
             if upload.callback:
                 check_callback(upload.callback, hub.settings)
             duration = await hub.run(partial(_seconds, upload))
-            job = Job(partial(_work, hub, upload), held.pop_all(), duration=duration)
+            job = Job(partial(_work, hub, upload), held.pop_all(), duration=duration, warnings=upload.warnings)
             hub.jobs.add(job)
-    return job, upload.warnings
+    return job
 
 
 def _seconds(upload: Upload) -> float | None:
@@ -134,6 +134,7 @@ async def _hear(hub: Hub, upload: Upload, job: Job, heard: FileTranscript) -> No
             job.seconds = heard.duration
     finally:
         await worker.close()
+    job.warnings = (*upload.warnings, *notes.warnings())
     answer = _DIALECT.formats[upload.format](heard, upload)
     body = bytes(answer.body)
     job.result = msgspec.Raw(body) if answer.media_type == "application/json" else body.decode()

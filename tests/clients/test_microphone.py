@@ -36,7 +36,8 @@ def test_without_a_microphone_the_next_step_is_told(device: str | None, said: st
     """What lists those that are there, and what needs none; of a loudspeaker the command tells its own."""
     told = str(missing("microphone", device, ValueError(said)))
     assert told.startswith("no microphone") and ("was found" in told) == (device is None and "-1" in said)
-    assert told.endswith("; hearsay doctor lists them; hearsay transcribe FILE writes down a recording")
+    assert "; hearsay doctor lists them; of a recording hearsay demo --file FILE shows live captions, " in told
+    assert told.endswith(", hearsay transcribe FILE the text")
     assert "hearsay" not in str(missing("loudspeaker", device, ValueError(said)))
 
 

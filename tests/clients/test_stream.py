@@ -16,6 +16,7 @@ from clients.transcription import transcribe
 from streaming.model import AsrModel
 from tests.clients.conftest import Daemon, heard_at_once
 from tests.clips import DATA, Clip
+from tests.daemon.support import Speech, damaged
 
 pytestmark = pytest.mark.anyio
 
@@ -230,6 +231,16 @@ def test_a_file_tells_how_far_it_is(url: str, clips: list[Clip]):
     with pytest.raises(Refused) as error:
         transcribe(url, DATA / "index.jsonl", progress=seconds.append)
     assert error.value.of_file
+
+
+def test_a_file_tells_what_is_damaged(url: str, clips: list[Clip], tmp_path: Path):
+    """And what the daemon means otherwise, by way of a job too; nothing of a sound file."""
+    file = tmp_path / "speech.mp3"
+    file.write_bytes(damaged(Speech.among(clips)))
+    at_once, job = transcribe(url, file, model="whisper-1"), transcribe(url, file, model="whisper-1", progress=print)
+    assert at_once == job and at_once.warnings == job.warnings
+    assert at_once.warnings[0] == "model: 'whisper-1' is pocket-asr-en here" and "damaged" in at_once.warnings[1]
+    assert transcribe(url, DATA / "clips" / clips[0].name).warnings == ()
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")

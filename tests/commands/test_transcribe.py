@@ -7,7 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -18,11 +21,12 @@ import soundfile
 from websockets.asyncio.client import connect
 
 from audio.recording import samples
+from clients.stream import Stream
 from commands.interrupts import Interrupts, Progress
 from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, RATE, Clip, dialogue
 from tests.commands.conftest import Run
-from tests.daemon.support import HTTP, PATIENT
+from tests.daemon.support import HTTP, PATIENT, Speech, damaged
 from tests.golden_models import aligner
 
 
@@ -102,6 +106,62 @@ def test_a_bad_file_is_a_line_on_stderr_and_the_rest_goes_on(hearsay: Run, short
     assert [entry["file"] for entry in objects(done.stdout)] == [str(good), str(good)]
     lines = done.stderr.splitlines()
     assert len(lines) == 2 and "none.wav: there is no such file" in lines[0] and "notes.wav: it is no audio" in lines[1]
+
+
+def test_what_a_daemon_warns_of_is_told_as_here(hearsay: Run, url: str, short: list[Clip], tmp_path: Path):
+    """A line for each damage, the same through a daemon; and that another model than the one asked for heard it."""
+    file = tmp_path / "speech.mp3"
+    file.write_bytes(damaged(Speech.among(short)))
+    here, there = hearsay("transcribe", file), hearsay("transcribe", "--url", url, file)
+    assert here.stderr == there.stderr and here.stdout == there.stdout
+    assert here.stderr.startswith(f"hearsay: {file}: 1 damaged packets of the audio were left out")
+    other = hearsay("transcribe", "--url", url, "--model", "qwen3-asr-0.6b", file)
+    assert other.returncode == 0
+    assert other.stderr == f"hearsay: {file}: model: 'qwen3-asr-0.6b' is pocket-asr-en here\n{here.stderr}"
+
+
+def test_a_full_daemon_is_waited_for(
+    hearsay: Run, daemon: Daemon, start: Callable[..., Popen[str]], short: list[Clip], monkeypatch: pytest.MonkeyPatch
+):
+    """A line tells so, once; Ctrl-C ends it at once. One that stays full is an error with what to do."""
+    file = DATA / "clips" / short[0].name
+    with daemon(sessions=1) as background:
+        command = ["transcribe", "--url", background.url, file]
+        with Stream(background.url):
+            interrupted, patient = start(*command), start(*command)
+            for process in (interrupted, patient):
+                assert process.stderr is not None
+                told = process.stderr.readline()
+                assert told.startswith(f"hearsay: {file}: the daemon refused with HTTP 429: all 1 sessions are taken")
+                assert told.endswith("; waiting for room, 600 s at most\n")
+            began = time.monotonic()
+            interrupted.send_signal(signal.SIGINT)
+            assert interrupted.wait(60) == 130 and time.monotonic() - began < 4  # It would ask again after 5.
+            monkeypatch.setattr("commands.transcribe.MOST_WAITED", 4.0)
+            full = hearsay(*command, file)
+            assert full.returncode == 1 and "waiting" not in full.stderr and full.stderr.count("\n") == 2
+            assert full.stderr.endswith(
+                "(the daemon's setting sessions); try again later, or transcribe it here, without --url\n"
+            )
+        output, errors = patient.communicate(timeout=120)
+        assert (patient.returncode, errors) == (0, "") and output == hearsay("transcribe", file).stdout
+
+
+def test_who_does_not_say_for_how_long_is_not_waited_for(hearsay: Run, short: list[Clip]):
+    """A proxy before a daemon that is away."""
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_error(503)
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as server:
+        threading.Thread(target=server.handle_request).start()
+        done = hearsay("transcribe", "--url", f"127.0.0.1:{server.server_port}", DATA / "clips" / short[0].name)
+    assert done.returncode == 1 and "HTTP 503" in done.stderr
+    assert done.stderr.endswith("; try again later, or transcribe it here, without --url\n")
 
 
 def test_a_folder_is_told_how_its_files_are_named(hearsay: Run, tmp_path: Path):
@@ -271,8 +331,9 @@ def test_an_aligner_tells_the_word_times(hearsay: Run, short: list[Clip], tmp_pa
 def test_each_format_is_what_the_daemon_writes(hearsay: Run, url: str, short: list[Clip], format: str) -> None:
     """In this process and through a daemon, on stdout; the subtitles are the daemon's own, letter for letter."""
     file = DATA / "clips" / max(short, key=lambda clip: clip.seconds).name
-    here = hearsay("transcribe", "--format", format, "--width", "20", file)
-    there = hearsay("transcribe", "--format", format, "--width", "20", "--url", url, file)
+    width = ["--width", "20"] if format in ("srt", "vtt") else []
+    here = hearsay("transcribe", "--format", format, *width, file)
+    there = hearsay("transcribe", "--format", format, *width, "--url", url, file)
     assert here.returncode == there.returncode == 0, here.stderr + there.stderr
     assert here.stdout == there.stdout
     asked = {"response_format": format, "max_line_width": "20"}
@@ -294,6 +355,36 @@ def test_subtitles_of_several_files_go_into_a_folder(hearsay: Run, short: list[C
     assert (done.returncode, done.stdout) == (0, "")
     assert sorted(path.name for path in (tmp_path / "made").iterdir()) == sorted(f"{file.stem}.srt" for file in files)
     assert all(" --> " in path.read_text() for path in (tmp_path / "made").iterdir())
+
+
+@pytest.mark.parametrize("there", [False, True])
+@pytest.mark.parametrize("format", ["txt", "vtt"])
+def test_no_transcript_replaces_another(hearsay: Run, short: list[Clip], tmp_path: Path, format: str, there: bool):
+    """Files of one name are refused before anything is heard or made, each named, and the path of both."""
+    first, second = tmp_path / "a" / "talk.opus", tmp_path / "b" / "talk.ogg"
+    for file in (first, second):
+        file.parent.mkdir()
+        file.write_bytes((DATA / "clips" / short[0].name).read_bytes())
+    place, daemon = tmp_path / "made", ["--url", "http://127.0.0.1:1"] if there else []
+    done = hearsay("transcribe", "-o", place, "--format", format, first, second, *daemon)
+    assert (done.returncode, done.stdout) == (2, "") and not place.exists()
+    assert f"{first} and {second} would both be written to {place / f'talk.{format}'}; name each" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--width", "20"], "--width: only for subtitles; add --format srt or --format vtt"),
+        (["--lines", "1", "--width", "20", "--json"], "--width, --lines: only for subtitles"),
+        (["--json", "--format", "srt"], "--json and --format srt: one format is written; leave one of them out"),
+        (["--url", "http://127.0.0.1:1", "--track", "2"], "hearsay: --track: only for transcribing here"),
+        (["--url", "http://127.0.0.1:1", "--device", "cpu", "--threads", "1"], "hearsay: --threads, --device: only"),
+    ],
+)
+def test_options_that_do_not_go_together_are_named(hearsay: Run, options: list[str], says: str):
+    """Those that were given, and no others, with what to do."""
+    done = hearsay("transcribe", DATA / "none.wav", *options)
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_speakers_are_told_here_and_by_a_daemon(hearsay: Run, url: str, tmp_path: Path):

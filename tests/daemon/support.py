@@ -25,6 +25,7 @@ from websockets.sync.client import ClientConnection, connect
 from daemon.config import Settings
 from daemon.loading import Models
 from daemon.serve import Background
+from tests.audio.containers import contained
 from tests.clips import DATA, RATE, Clip
 
 HTTP = httpx.Client(limits=httpx.Limits(max_keepalive_connections=0), timeout=60, trust_env=False)
@@ -59,6 +60,14 @@ class Speech:
     def seconds(self) -> float:
         """Length."""
         return len(self.pcm) / (2 * RATE)
+
+
+def damaged(speech: Speech) -> bytes:
+    """The recording as an MP3 of which 300 bytes are lost."""
+    data = bytearray(contained("mp3", np.frombuffer(speech.pcm, "<i2")[:, None], RATE))
+    middle = len(data) // 2
+    data[middle : middle + 300] = bytes(300)
+    return bytes(data)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,14 +13,14 @@ import pytest
 
 from daemon import jobs
 from daemon.serve import Background
-from tests.daemon.support import HTTP, Speech, eventually
+from tests.daemon.support import HTTP, Speech, damaged, eventually
 
 Start = Callable[..., AbstractContextManager[Background]]
 Calls = list[dict[str, Any]]
 
 
-def asked(background: Background, speech: Speech, **fields: str) -> httpx.Response:
-    files = {"file": ("speech.opus", speech.path.read_bytes())}
+def asked(background: Background, speech: Speech | bytes, **fields: str) -> httpx.Response:
+    files = {"file": ("speech", speech if isinstance(speech, bytes) else speech.path.read_bytes())}
     return HTTP.post(f"{background.url}/v1/jobs", data=fields, files=files)
 
 
@@ -80,7 +80,26 @@ def test_who_is_to_be_called_back_is(start: Start, speech: Speech, caller: tuple
     with start(callbacks="any") as background:
         done = over(background, asked(background, speech, callback=url).json()["id"])
         assert told == [done, done] and done["result"]["text"]
+        assert "warnings" not in done
         assert asked(background, speech, callback="file:///etc/passwd").status_code == 400
+
+
+@pytest.mark.parametrize("format", ["json", "srt"])
+def test_a_job_tells_what_it_ignored_and_what_is_damaged(
+    start: Start, speech: Speech, caller: tuple[str, Calls], format: str
+) -> None:
+    """Whoever asks for the result, and whoever is called back; a result may be text, so they lie beside it."""
+    url, told = caller
+    with start(callbacks="any") as background:
+        fields = {"model": "whisper-1", "beam_size": "5", "response_format": format, "callback": url}
+        taken = asked(background, damaged(speech), **fields).json()
+        done = over(background, taken["id"])
+    assert (
+        done["warnings"][:2]
+        == taken["warnings"]
+        == ["beam_size: not honoured", "model: 'whisper-1' is pocket-asr-en here"]
+    )
+    assert "damaged packets" in done["warnings"][2] and told[-1] == done
 
 
 def test_nobody_is_called_back_where_that_is_not_allowed(start: Start, daemon: Background, speech: Speech) -> None:

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from audio.recording import RecordingError, samples
 from daemon.serve import Background
 from tests.audio.containers import contained
-from tests.daemon.support import HTTP, RATE, Client, Counts, Speech, eventually, finals
+from tests.daemon.support import HTTP, RATE, Client, Counts, Speech, damaged, eventually, finals
 
 Start = Callable[..., AbstractContextManager[Background]]
 
@@ -104,6 +104,14 @@ def test_a_stream_appends_segment_by_segment(daemon: Background, speech: Speech,
     assert {d["type"] for d in deltas} == {"transcript.text.delta"}
     assert "".join(d["delta"] for d in deltas) == done["text"] == whole["text"]
     assert (done["type"], done["usage"]) == ("transcript.text.done", whole["usage"])
+
+
+def test_a_stream_tells_in_the_end_what_is_damaged(daemon: Background, speech: Speech, wav: bytes) -> None:
+    """And what was ignored of the request; nothing where there is nothing to tell."""
+    told = events(ask(daemon.url, damaged(speech), stream="true", beam_size="5"))[-1]["warnings"]
+    assert told[0] == "beam_size: not honoured" and "damaged packets" in told[1]
+    assert told[1] in ask(daemon.url, damaged(speech)).headers["hearsay-warning"]
+    assert "warnings" not in events(ask(daemon.url, wav, stream="true"))[-1]
 
 
 @pytest.mark.parametrize("kind", ["webm", "m4a", "mp3", "flac", "ogg opus", "wav of floats"])
