@@ -19,9 +19,14 @@ MOST_FRAMES_LARGE: Final = 3
 frames of the released codec take 200 ms on two cores. A frame in a call of 4 costs 8 % more than in one of 12."""
 BUFFER_SHARE: Final = 0.5
 """The share of what the client has buffered that a group may last: it is then made before the rest has been played."""
+LEAD_SECONDS: Final = 0.08
+"""A piece is silent for so long at most, a frame of 12.5 a second, until it is loud. A codec that begins without a past
+gives a tick and a hum there, which ears take for a word, and speech itself begins later
+(notes/2026-11-speaking-runs.md)."""
+LOUD: Final = 0.1
+"""Amplitude above which a sample is speech, −20 dBFS: ticks and hums of the shipped voices stay below 0.08."""
 FADE_SECONDS: Final = 0.02
-"""The first so many seconds of a piece become louder from nothing. A codec that begins without a past gives a tick
-there, and speech itself begins later."""
+"""Seconds in which it then becomes as loud as it is."""
 
 KNEE: Final = 0.7
 """Amplitude from which on louder voices are bent: −3 dBFS, which one peak in some sentences passes."""
@@ -45,17 +50,28 @@ class Output:
         """The speed of the pieces that begin from now on."""
         self._rates = rate, wanted
         self._fade = np.sin(np.linspace(0, np.pi / 2, round(FADE_SECONDS * rate), dtype=np.float32)) ** 2
+        self._lead = round(LEAD_SECONDS * rate)
         self.reset()
 
     def feed(self, samples: Floats) -> Floats:
         """What ``samples`` (the codec's rate) make ready at the wanted rate."""
         if self.gain != 1:
             samples = _limited(samples * self.gain)
-        gains = self._fade[self._fed : self._fed + len(samples)]
-        self._fed += len(gains)
-        if len(gains):
-            samples = np.concatenate([samples[: len(gains)] * gains, samples[len(gains) :]])
-        return self._resample(self._stretch.feed(samples), last=False)
+        return self._resample(self._stretch.feed(self._begun(samples)), last=False)
+
+    def _begun(self, samples: Floats) -> Floats:
+        """``samples`` with the soft beginning of the piece."""
+        if self._faded == len(self._fade):
+            return samples
+        quiet = 0
+        if not self._faded:  # Speech has not begun.
+            loud = np.flatnonzero(np.abs(samples[: self._waits]) > LOUD)
+            quiet = int(loud[0]) if len(loud) else min(self._waits, len(samples))
+            self._waits -= quiet
+        gains = self._fade[self._faded : self._faded + len(samples) - quiet]
+        self._faded += len(gains)
+        rest = samples[quiet + len(gains) :]
+        return np.concatenate([np.zeros(quiet, np.float32), samples[quiet : quiet + len(gains)] * gains, rest])
 
     def flush(self) -> Floats:
         """What was held back of the piece, which ends here."""
@@ -65,7 +81,7 @@ class Output:
 
     def reset(self) -> None:
         """Forget the open piece."""
-        self._fed = 0
+        self._waits, self._faded = self._lead, 0
         self._stretch = Stretch(self.speed, self._rates[0])
         self._resampler = self._fresh()
 

@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from codec.output import LEAD_SECONDS
 from codec.text.pieces import Close, PieceEnd
 
 Floats = npt.NDArray[np.float32]
@@ -26,8 +27,6 @@ SECONDS: Final = {
 .7 to 1 s after a paragraph."""
 QUIET: Final = 10 ** (-45 / 20)
 """Amplitude below which a sample counts as silence: −45 dBFS."""
-LEAD_SECONDS: Final = 0.06
-"""How long the quiet before the first sound of a piece is in the model's own speech, in the mean of the four voices."""
 
 
 class Tail:

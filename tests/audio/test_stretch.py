@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audio.stretch import Stretch
-from codec.output import FADE_SECONDS, Output, group_frames
+from codec.output import FADE_SECONDS, LEAD_SECONDS, LOUD, Output, group_frames
 
 RATE = 24_000
 
@@ -79,19 +79,24 @@ def test_output_resamples_after_the_stretch() -> None:
     assert len(out) == pytest.approx(len(samples) / 6, abs=2)
 
 
-@given(cuts=st.lists(st.integers(1, 700), min_size=1, max_size=6))
-def test_every_piece_begins_softly(cuts: list[int]) -> None:
-    """However it comes in: from silence to its own samples in 20 ms, and the next piece again."""
-    output, samples, fade = Output(1.0, RATE, RATE), np.ones(2_000, np.float32), round(FADE_SECONDS * RATE)
+@given(cuts=st.lists(st.integers(1, 700), min_size=1, max_size=6), hums=st.integers(0, 3_000))
+def test_every_piece_begins_softly(cuts: list[int], hums: int) -> None:
+    """However it comes in: silence instead of a hum, for 80 ms at most, then from nothing to its own samples in 20 ms;
+    and the next piece again."""
+    lead, fade = round(LEAD_SECONDS * RATE), round(FADE_SECONDS * RATE)
+    output, begin = Output(1.0, RATE, RATE), min(hums, lead)
+    samples = np.concatenate([np.full(hums, LOUD, np.float32), np.ones(2_000, np.float32)])
     for _ in range(2):
         parts, at = [], 0
         for turn in range(len(samples)):
             parts.append(output.feed(samples[at : at + cuts[turn % len(cuts)]]))
             at += cuts[turn % len(cuts)]
         out = np.concatenate([*parts, output.flush()])
-        assert out[0] == 0 and (np.diff(out[:fade]) >= 0).all() and out[fade // 2] == pytest.approx(0.5, abs=0.01)
-        np.testing.assert_array_equal(out[fade:], samples[fade:])
-    np.testing.assert_array_equal(samples, 1)
+        gains = out[begin : begin + fade] / samples[begin : begin + fade]
+        assert not out[:begin].any() and gains[0] == 0 and gains[fade // 2] == pytest.approx(0.5, abs=0.01)
+        assert (np.diff(gains) >= 0).all()
+        np.testing.assert_array_equal(out[begin + fade :], samples[begin + fade :])
+    np.testing.assert_array_equal(samples[hums:], 1)
 
 
 def test_groups_begin_with_one_frame_and_fit_the_buffer() -> None:

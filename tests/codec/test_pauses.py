@@ -8,7 +8,8 @@ import pytest
 from codec.events import AudioChunk, Event, PieceMark
 from codec.model import TtsModel
 from codec.options import SpeakOptions
-from codec.pauses import LEAD_SECONDS, QUIET, SECONDS, Tail, silence
+from codec.output import LEAD_SECONDS
+from codec.pauses import QUIET, SECONDS, Tail, silence
 from codec.text.pieces import Close, PieceEnd
 from engines.sessions import OptionError
 from tests.codec.talking import heard, run, say

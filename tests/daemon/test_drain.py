@@ -169,7 +169,9 @@ def test_a_second_signal_ends_at_once(speech: Speech) -> None:
         with client.open() as socket:
             send(socket, speech.pcm)
             running.process.send_signal(signal.SIGINT)
-            assert eventually(lambda: any("1 sessions for 600 s; a second signal ends them" in line for line in running.lines))
+            assert eventually(
+                lambda: any("1 sessions for 600 s; a second signal ends them" in line for line in running.lines)
+            )
             running.process.send_signal(signal.SIGINT)
             assert running.wait() == 1, "a session is lost"
         assert [line for line in running.lines if not line.startswith("hearsay ")] == []
