@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from audio.container import CONTAINERS, MAGIC_BYTES, ContainerDecoder, ContainerError, recognised
 from audio.pcm import ENCODINGS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
-from audio.sound import Wanted
+from audio.sound import Wanted, beyond
 from audio.wav_header import RawAudio, WavHeader
 
 _BYTES_PER_SECOND: Final = 6_000
@@ -77,7 +77,7 @@ class RawDecoder:
         if self._cut:
             found.append(f"the audio ended within a sample: {self._cut} bytes dropped")
         if self._raw.beyond:
-            found.append(f"the WAV header tells where its audio ends: {self._raw.beyond} bytes after it not heard")
+            found.append(beyond(self._raw.beyond))
         return found
 
     def close(self) -> None:
