@@ -50,7 +50,12 @@ Source = Path | BinaryIO
 
 
 class RecordingError(ValueError):
-    """A file cannot be heard; the message says why, without the file's name."""
+    """A file cannot be heard; the message says why, without the file's name. ``field``: what of a request it is about,
+    ``file`` or ``track``."""
+
+    def __init__(self, why: str, field: str = "file") -> None:
+        super().__init__(why)
+        self.field: Final = field
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +332,8 @@ def _told(wrong: str, patient: Patient) -> Generator[None]:
     try:
         yield
     except Unfit as fault:
-        raise RecordingError(ELSEWHERE if patient.patience.elsewhere else str(fault)) from None
+        why = ELSEWHERE if patient.patience.elsewhere else str(fault)
+        raise RecordingError(why, "track" if fault.track else "file") from None
     except (av.error.MemoryError, MemoryError):
         raise RecordingError(TOO_LARGE) from None
     except (av.error.FFmpegError, EOFError) as fault:

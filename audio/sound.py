@@ -161,7 +161,7 @@ def samples_of(
         notes.tracks = len(tracks)
         if wanted.track is not None:
             if not 1 <= wanted.track <= len(tracks):
-                raise Unfit(f"it has {len(tracks)} tracks of sound, no number {wanted.track} (track)")
+                raise Unfit(f"it has {len(tracks)} tracks of sound, no number {wanted.track} (track)", track=True)
             tracks = [tracks[wanted.track - 1]]
         tracks = [track for track in tracks if track.decodable]
         if not tracks:
