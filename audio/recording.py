@@ -18,6 +18,7 @@ from audio.container import BLOCK_BYTES, CONTAINERS, INDEX_BYTES, MAGIC_BYTES, R
 from audio.ffmpeg import ELSEWHERE, TOO_LARGE, TOO_SLOW, Patient, Unfit, check_rate, id3_bytes, open_container, reason
 from audio.pcm import MAX_CHANNELS, PcmDecoder, Samples, Shape
 from audio.sound import MISSING_SECONDS, Notes, Wanted, samples_of
+from audio.wav_header import begins_chunk
 
 BLOCK_SECONDS: Final = 1.0
 """Seconds of audio in one piece."""
@@ -285,7 +286,7 @@ def _no_chunks(read: Callable[[int], bytes], at: int, size: int) -> int:
         if size - at < 8 or head.startswith(_TAGS):
             return 0
         following = at + 8 + int.from_bytes(head[4:8], "little")
-        if not (head[:4].isascii() and head[:4].decode("ascii").isprintable()) or following > size:
+        if not begins_chunk(head) or following > size:
             return size - at
         at = following + following % 2
     return 0

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from audio.container import CONTAINERS, MAGIC_BYTES, ContainerDecoder, ContainerError, recognised
 from audio.pcm import ENCODINGS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
 from audio.sound import Wanted, beyond
-from audio.wav_header import RawAudio, WavHeader
+from audio.wav_header import RawAudio, WavHeader, begins_chunk
 
 _BYTES_PER_SECOND: Final = 6_000
 """How many bytes are taken for a second of a container until its own rate shows: 48 kbit/s, a usual rate of speech."""
@@ -76,7 +76,7 @@ class RawDecoder:
         found: list[str] = []
         if self._cut:
             found.append(f"the audio ended within a sample: {self._cut} bytes dropped")
-        if self._raw.beyond:
+        if self._raw.beyond >= 8 and not begins_chunk(self._raw.after):
             found.append(beyond(self._raw.beyond))
         return found
 
