@@ -74,12 +74,12 @@ def index_end(read: Callable[[int], bytes]) -> int:
     from the beginning.
 
     Args:
-        read: the eight bytes at a place.
+        read: at least the eight bytes at a place.
     """
     at = 0
     while at < INDEX_BYTES:
         head = read(at)
-        size, kind = int.from_bytes(head[:4]), head[4:]
+        size, kind = int.from_bytes(head[:4]), head[4:8]
         if kind == b"moov":
             return at + size
         if size < 8 or kind in (b"mdat", b"moof"):
@@ -274,7 +274,8 @@ class ContainerDecoder:
                 self._turn.notify_all()
 
     def _decode(self) -> None:
-        for piece in samples_of(self, READERS[self._name], self._wanted, self.notes, **reading(self._name)):
+        options = reading(self._name)
+        for piece in samples_of(self, READERS[self._name], self._wanted, self.notes, live=True, **options):
             if self._left:
                 return
             self._put(piece)

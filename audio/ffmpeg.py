@@ -55,7 +55,12 @@ millisecond."""
 
 
 class Unfit(ValueError):
-    """The audio cannot be heard, though FFmpeg could go on; the message says why."""
+    """The audio cannot be heard, though FFmpeg could go on; the message says why. ``track``: because a track was asked
+    for that it does not have."""
+
+    def __init__(self, why: str, *, track: bool = False) -> None:
+        super().__init__(why)
+        self.track: Final = track
 
 
 def open_container(source: Any, reader: str, **arguments: Any) -> Any:

@@ -5,18 +5,20 @@ sends but who looks for their faults. A file is read forwards, as a stream is; o
 an index stands at its end, it is read with steps back. Blocking; for worker threads.
 """
 
-from collections.abc import Generator
+import os
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Literal
 
 import numpy as np
 
 from audio.container import BLOCK_BYTES, CONTAINERS, INDEX_BYTES, MAGIC_BYTES, READERS, index_end, reading, recognised
 from audio.ffmpeg import ELSEWHERE, TOO_LARGE, TOO_SLOW, Patient, Unfit, check_rate, id3_bytes, open_container, reason
 from audio.pcm import MAX_CHANNELS, PcmDecoder, Samples, Shape
-from audio.sound import Notes, Wanted, samples_of
+from audio.sound import MISSING_SECONDS, Notes, Wanted, samples_of
+from audio.wav_header import begins_chunk
 
 BLOCK_SECONDS: Final = 1.0
 """Seconds of audio in one piece."""
@@ -32,12 +34,29 @@ are the same."""
 _FILE_BYTES: Final = 1 << 15
 """Bytes that FFmpeg reads at once of files of the other kinds."""
 
+_CHUNKS: Final[dict[str, tuple[int, int, int, Literal["little", "big"], int]]] = {
+    "WAV": (12, 4, 4, "little", 2), "W64": (40, 16, 8, "little", 8), "CAF": (8, 4, 8, "big", 1),
+}  # fmt: skip
+"""Of kinds of chunks: the place of the first, the bytes of a chunk's name and of its length, the order of those, and
+what chunks are aligned to."""
+_MOST_CHUNKS: Final = 100
+"""Chunks that are passed over before the audio or behind it; each costs a read."""
+_MOST_DATA: Final = 0x7E00_0000
+"""Bytes. A length of so many or more is none: who cannot go back writes some number near 2 GiB, or 4, or -1."""
+_TAGS: Final = (b"ID3", b"id3 ", b"TAG", b"LIST")
+"""What also stands behind the audio of a WAV, and is often cut off or no proper chunk."""
+
 Source = Path | BinaryIO
 """A file: its path, or an open file that can seek."""
 
 
 class RecordingError(ValueError):
-    """A file cannot be heard; the message says why, without the file's name."""
+    """A file cannot be heard; the message says why, without the file's name. ``field``: what of a request it is about,
+    ``file`` or ``track``."""
+
+    def __init__(self, why: str, field: str = "file") -> None:
+        super().__init__(why)
+        self.field: Final = field
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,11 +199,11 @@ def _bounded(pieces: Generator[Samples], rate: int, most_seconds: float) -> Gene
 def _decoded(source: Source, wanted: Wanted, notes: Notes) -> Generator[Samples]:
     """The sound as a stream of these bytes gives it; where that gives nothing, the file is read with steps back."""
     with _file(source) as (file, name, start):
-        reader = READERS[name]
+        reader, heard = READERS[name], 0
 
         def read(at: int) -> bytes:
             file.seek(start + at)
-            return file.read(8)
+            return file.read(24)
 
         if reader != "mov" or index_end(read):
             patient, begun = Patient(file, reader, start, BLOCK_BYTES if reader in _PARSED else _FILE_BYTES), False
@@ -192,9 +211,11 @@ def _decoded(source: Source, wanted: Wanted, notes: Notes) -> Generator[Samples]
                 with _told("it is damaged", patient):
                     for piece in samples_of(_Forwards(patient), reader, wanted, notes, **reading(name)):
                         begun = True
+                        heard += piece.size
                         yield piece
                         patient.patience.renew()
                     patient.patience.check()
+                _check_end(read, name, file.seek(0, os.SEEK_END) - start, heard / wanted.rate, notes)
                 return
             except RecordingError:
                 if begun or patient.patience.over:
@@ -205,6 +226,70 @@ def _decoded(source: Source, wanted: Wanted, notes: Notes) -> Generator[Samples]
                 yield piece
                 patient.patience.renew()
             patient.patience.check()
+
+
+def _check_end(read: Callable[[int], bytes], name: str, size: int, seconds: float, notes: Notes) -> None:
+    """Note where a file of ``size`` bytes, of which ``seconds`` were heard, ends before or behind the place that its
+    header tells. FFmpeg does not tell that of files that are read forwards."""
+    data = _data(read, name)
+    if name == "MP3":
+        missing = _mp3_seconds(read) - seconds
+        notes.missing = missing if missing > MISSING_SECONDS else 0.0
+    if data is None:
+        return
+    begin, end = data
+    if size <= begin:
+        notes.broken = True
+    elif size < end:
+        missing = seconds * (end - size) / (size - begin)
+        notes.missing = missing if missing > MISSING_SECONDS else 0.0
+    elif name == "WAV":
+        notes.beyond = _no_chunks(read, end + end % 2, size)
+
+
+def _data(read: Callable[[int], bytes], name: str) -> tuple[int, int] | None:
+    """The places at which the audio begins and, as the header tells, ends; None where it does not tell."""
+    if name == "AU":
+        head = read(0)
+        begin, size = int.from_bytes(head[4:8], "big"), int.from_bytes(head[8:12], "big")
+        return (begin, begin + size) if 0 < size < _MOST_DATA else None
+    if name not in _CHUNKS:
+        return None
+    at, named, counted, order, aligned = _CHUNKS[name]
+    for _ in range(_MOST_CHUNKS):
+        head, begin = read(at), at + named + counted
+        size = int.from_bytes(head[named : named + counted], order) - (named + counted) * (name == "W64")
+        if head.startswith(b"data"):
+            return (begin, begin + size) if 0 < size < _MOST_DATA else None
+        at = begin + size + -size % aligned
+        if len(head) < named + counted or not 0 <= size < _MOST_DATA:
+            break
+    return None
+
+
+def _mp3_seconds(read: Callable[[int], bytes]) -> float:
+    """The length that an MP3 tells in its first frame, as Xing's and LAME's encoders write it; 0 where it does not."""
+    head = (read(0) + read(24) + read(48)).ljust(72, b"\0")
+    version, mono, rate = head[1] >> 3 & 3, head[3] >> 6 == 3, head[2] >> 2 & 3
+    at = (21 if mono else 36) if version == 3 else (13 if mono else 21)
+    if head[at : at + 4] not in (b"Xing", b"Info") or not head[at + 7] & 1 or rate == 3:
+        return 0.0
+    frames = int.from_bytes(head[at + 8 : at + 12], "big")
+    size, halved = (1152, 0) if version == 3 else (576, 1 if version == 2 else 2)
+    return frames * size / ((44_100, 48_000, 32_000)[rate] >> halved)
+
+
+def _no_chunks(read: Callable[[int], bytes], at: int, size: int) -> int:
+    """The number of bytes from ``at`` to the end of a WAV that are no chunks. A few are padding."""
+    for _ in range(_MOST_CHUNKS):
+        head = read(at)
+        if size - at < 8 or head.startswith(_TAGS):
+            return 0
+        following = at + 8 + int.from_bytes(head[4:8], "little")
+        if not begins_chunk(head) or following > size:
+            return size - at
+        at = following + following % 2
+    return 0
 
 
 class _Forwards:
@@ -248,7 +333,8 @@ def _told(wrong: str, patient: Patient) -> Generator[None]:
     try:
         yield
     except Unfit as fault:
-        raise RecordingError(ELSEWHERE if patient.patience.elsewhere else str(fault)) from None
+        why = ELSEWHERE if patient.patience.elsewhere else str(fault)
+        raise RecordingError(why, "track" if fault.track else "file") from None
     except (av.error.MemoryError, MemoryError):
         raise RecordingError(TOO_LARGE) from None
     except (av.error.FFmpegError, EOFError) as fault:

@@ -31,12 +31,20 @@ RESTART_SECONDS: Final = 1.0
 JITTER_SECONDS: Final = 0.05
 """Differences between time stamps and sound below this one are ignored: Matroska rounds to milliseconds, and recorders
 stamp a packet when they get round to it."""
+HOLE_SECONDS: Final = 0.1
+"""Holes of less are not told of: a clock that runs a little fast makes them by and by."""
+MISSING_SECONDS: Final = 0.5
+"""A sound that ends so much before the container says is cut off: encoders round, and leave out a few frames."""
 CHOICE_SECONDS: Final = 10.0
 """Seconds of several tracks that are looked at before one of them is chosen."""
 _SILENCE_SECONDS: Final = 1.0
 """Seconds of silence that are made at once."""
 _AUDIBLE: Final = 10 ** (-55 / 20)
 """The root mean square of 50 ms, at −55 dBFS, below which nobody hears anything."""
+_MOST_BYTES: Final = 0x7E00_0000
+"""A length of so many bytes or more is none: writers that cannot go back put some number near 2 GiB into the header."""
+_WRITTEN_FIRST: Final = frozenset({"wav", "w64", "au", "aiff", "caf"})
+"""FFmpeg's readers of formats that begin with their length, which whoever writes them live cannot know."""
 _UNSTAMPED: Final = frozenset({"mp3", "aac", "flac", "wav", "w64", "au", "aiff", "caf", "amr"})
 """FFmpeg's readers of formats that have no time stamps. Their sound begins at 0."""
 
@@ -79,6 +87,10 @@ class Notes:
     """The number of those packets."""
     hushed: float = 0.0
     """Seconds of comfort noise of a telephone, which FFmpeg does not make."""
+    holes: int = 0
+    """The number of holes between time stamps that were filled with silence."""
+    filled: float = 0.0
+    """Seconds of that silence."""
     closed: int = 0
     """The number of holes that were too long to be filled, or too many."""
     cancelled: float = 0.0
@@ -86,6 +98,10 @@ class Notes:
 
     broken: bool = False
     """Whether the container could be read up to some place only."""
+    missing: float = 0.0
+    """Seconds that the container tells of and does not hold."""
+    beyond: int = 0
+    """The number of bytes behind the end that a WAV header tells, which are no chunk."""
 
     def warnings(self) -> list[str]:
         """A sentence for each fault."""
@@ -98,6 +114,8 @@ class Notes:
             found.append(f"{self.packets} damaged packets of the audio were left out: {self.silent:.2f} s of silence")
         if self.hushed:
             found.append(f"{self.hushed:.2f} s of comfort noise were heard as silence")
+        if self.holes:
+            found.append(f"{self.holes} holes between time stamps were filled: {self.filled:.2f} s of silence")
         if self.closed:
             found.append(
                 f"{self.closed} holes between time stamps were closed: longer than {MOST_HOLE_SECONDS:g} s, or all "
@@ -107,16 +125,28 @@ class Notes:
             found.append(f"its two channels cancel each other for {self.cancelled:.1f} s: there one alone was heard")
         if self.broken:
             found.append("it is damaged: nothing could be read from some place on, or its end is missing")
+        elif self.missing:
+            found.append(f"its end is missing: it tells of {self.missing:.1f} s more than it holds")
+        if self.beyond:
+            found.append(beyond(self.beyond))
         return found
 
 
-def samples_of(source: Any, reader: str, wanted: Wanted, notes: Notes, **arguments: Any) -> Iterator[Samples]:
+def beyond(count: int) -> str:
+    """The warning that ``count`` bytes follow the audio of a WAV."""
+    return f"the WAV header tells where its audio ends: {count} bytes after it not heard"
+
+
+def samples_of(
+    source: Any, reader: str, wanted: Wanted, notes: Notes, *, live: bool = False, **arguments: Any
+) -> Iterator[Samples]:
     """The sound of ``source``, in pieces of a frame or a second of silence, each made when it is asked for.
 
     Args:
         source: what FFmpeg reads from.
         reader: FFmpeg's name of the reader.
         notes: filled in on the way.
+        live: the source is a stream, which may end before the end that was written at its beginning.
         arguments: of ``audio.ffmpeg.open_container``.
 
     Raises:
@@ -131,15 +161,19 @@ def samples_of(source: Any, reader: str, wanted: Wanted, notes: Notes, **argumen
         notes.tracks = len(tracks)
         if wanted.track is not None:
             if not 1 <= wanted.track <= len(tracks):
-                raise Unfit(f"it has {len(tracks)} tracks of sound, no number {wanted.track} (track)")
+                raise Unfit(f"it has {len(tracks)} tracks of sound, no number {wanted.track} (track)", track=True)
             tracks = [tracks[wanted.track - 1]]
         tracks = [track for track in tracks if track.decodable]
         if not tracks:
             raise Unfit("its sound lies in another file, or in a format that cannot be decoded here")
         choice = Choice(tracks, wanted, notes)
         origin = Fraction(0) if reader != "mpegts" else None
+        promised = 0.0 if live and reader in _WRITTEN_FIRST else _promised(container)
+        reached = 0.0
         try:
             for packet in container.demux():
+                if packet.pts is not None:
+                    reached = max(reached, float((packet.pts + (packet.duration or 0)) * packet.time_base))
                 if origin is None and packet.pts is not None:
                     origin = packet.pts * packet.time_base
                 yield from choice.take(packet, float(origin or 0))
@@ -148,6 +182,20 @@ def samples_of(source: Any, reader: str, wanted: Wanted, notes: Notes, **argumen
                 raise
             notes.broken = True  # Most often the end of the file is missing.
         yield from choice.end()
+        missing = promised - max(reached, choice.seconds)
+        notes.missing = missing if missing > MISSING_SECONDS else 0.0
+
+
+def _promised(container: Any) -> float:
+    """The seconds that the header tells of, 0 where it does not. Of several lengths the least counts: pictures may be
+    longer than the sound, and parts of it may be left out."""
+    lengths = [(container.duration or 0) / 1_000_000]
+    rate = 0
+    for stream in container.streams.audio:
+        lengths.append(float((stream.duration or 0) * (stream.time_base or 0)))
+        rate = max(rate, (stream.codec_context.bit_rate or 0) if stream.codec_context is not None else 0)
+    promised = min((one for one in lengths if one > 0), default=0.0)
+    return promised if promised * rate / 8 < _MOST_BYTES else 0.0
 
 
 class Track:
@@ -257,6 +305,9 @@ class Track:
                 self._late += hole
             elif hole > JITTER_SECONDS:
                 self._filled += hole
+                if self.begun and hole >= HOLE_SECONDS:
+                    self._notes.holes += 1
+                    self._notes.filled += hole
                 yield from sink.silence(hole)
             elif hole < -RESTART_SECONDS:
                 self._late += hole
@@ -358,6 +409,11 @@ class Choice:
     def begun(self) -> bool:
         """Whether there was any sound."""
         return any(track.begun for track in self._order)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds of sound of the longest track that may still be heard."""
+        return max(track.seconds for track in self._order)
 
     def take(self, packet: Any, origin: float) -> Iterator[Samples]:
         """The samples that ``packet``, of whatever stream of the container, adds to the chosen track."""

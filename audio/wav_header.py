@@ -70,6 +70,8 @@ class RawAudio:
         """Bytes that are left of a WAV's data chunk. What follows it is no audio."""
         self.beyond = 0
         """Bytes that came behind the data chunk."""
+        self.after = b""
+        """The first eight of those: a chunk's name and length, where editors put one there."""
 
     def strip(self, data: bytes) -> bytes:
         """The raw audio that ``data`` brings.
@@ -87,6 +89,7 @@ class RawAudio:
             data = data[start:]
         if self._left is not None:
             self.beyond += max(0, len(data) - self._left)
+            self.after += data[self._left :][: 8 - len(self.after)]
             data = data[: self._left]
             self._left -= len(data)
         return data
@@ -121,6 +124,12 @@ class RawAudio:
             raise NotRaw(f"the WAV header says {_shown(says)}, the request {_shown(self._asked)}")
         self._left = header.size
         return header.start
+
+
+def begins_chunk(head: bytes) -> bool:
+    """Whether what stands behind the audio of a WAV begins as a chunk or tag does. Another WAV is none."""
+    name = head[:4]
+    return name.isascii() and name.decode("ascii").isprintable() and name not in (b"RIFF", b"RF64", b"BW64")
 
 
 def _format(chunk: bytes) -> tuple[str, int, int]:

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 
 from audio.container import CONTAINERS, MAGIC_BYTES, ContainerDecoder, ContainerError, recognised
 from audio.pcm import ENCODINGS, MAX_RATE, MIN_RATE, PcmDecoder, Samples, Shape
-from audio.sound import Wanted
-from audio.wav_header import RawAudio, WavHeader
+from audio.sound import Wanted, beyond
+from audio.wav_header import RawAudio, WavHeader, begins_chunk
 
 _BYTES_PER_SECOND: Final = 6_000
 """How many bytes are taken for a second of a container until its own rate shows: 48 kbit/s, a usual rate of speech."""
@@ -76,8 +76,8 @@ class RawDecoder:
         found: list[str] = []
         if self._cut:
             found.append(f"the audio ended within a sample: {self._cut} bytes dropped")
-        if self._raw.beyond:
-            found.append(f"the WAV header tells where its audio ends: {self._raw.beyond} bytes after it not heard")
+        if self._raw.beyond >= 8 and not begins_chunk(self._raw.after):
+            found.append(beyond(self._raw.beyond))
         return found
 
     def close(self) -> None:

@@ -97,7 +97,8 @@ class _Reader:
         named = _FILENAME.search(_QUOTED.sub(b'""', disposition)) is not None
         if named or kind.startswith(_FILE_TYPES) or part.name in self._files:
             if self.opened:
-                raise BrokenForm("it holds more than one file")
+                told = f"it holds more than one file, the second as {part.name[:80]}"
+                raise BrokenForm(f"{told}: all fields but the recording are text (with curl: -F 'NAME=<FILE', no @)")
             spool: Any = SpooledTemporaryFile(SPOOL_BYTES)
             part.file = UploadFile(spool, size=0)
             self.opened.append(part.file)

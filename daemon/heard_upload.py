@@ -138,7 +138,7 @@ async def hear_upload(hub: Hub, dialect: Dialect, scope: Scope, receive: Receive
         try:
             await unless_gone(receive, _Answer(hub, dialect, upload, worker, scope, receive, send).give())
         except RecordingError as error:
-            raise Refused(400, "invalid_file", f"file: {error}", param="file") from None
+            raise Refused(400, "invalid_file", f"{error.field}: {error}", param=error.field) from None
         finally:
             await worker.close()
 
@@ -333,6 +333,11 @@ def _checked(
             told = f"{unused}: {format} tells no speakers; diarized_json does, and diarize=true"
             asked.ignore(unused, told, strict=strict)
     if prompt := asked.text("prompt"):  # A prompt often holds the transcript so far; OpenAI too uses only its end.
+        try:
+            loaded.model.check(options)  # Keywords that are wrong by themselves are not the prompt's fault.
+        except OptionError as error:
+            name = names.get(error.field, error.field)
+            raise body.wrong(name, f"{name}: {error.reason}") from None
         end = loaded.model.fitting(prompt, options)
         if len(end.split()) < len(prompt.split()):
             warnings.append(f"prompt: its last {len(end.split())} words are listened for, the others do not fit")

@@ -6,7 +6,7 @@ last answer, after ``{"eof": 1}``, has all finals that are left. Messages follow
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import msgspec
 from starlette.types import Message, Receive, Scope, Send
@@ -32,14 +32,14 @@ class Config(msgspec.Struct):
 
     sample_rate: float = _RATE
     phrase_list: list[str] = msgspec.field(default_factory=list[str])
-    words: bool = True
+    words: bool | Literal[0, 1] = True
 
 
 class Command(msgspec.Struct):
     """A message from the client: a configuration, or the end of the audio."""
 
     config: Config | None = None
-    eof: int = 0
+    eof: bool | int = 0
 
 
 _commands: Final = msgspec.json.Decoder(Command)
@@ -74,7 +74,7 @@ class VoskStream(HeardStream):
         config = Config() if text is None else (decoded(text, _commands).config or Config())
         options = ListenOptions(keyterms=tuple(config.phrase_list))
         shape = Shape("linear16", round(config.sample_rate), 1)
-        self._words = config.words
+        self._words = bool(config.words)
         self._streams = await self._held.enter_async_context(open_streams(self._hub, VOSK, options, _NAMES, shape))
         return True
 

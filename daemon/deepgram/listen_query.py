@@ -94,14 +94,17 @@ def parse(query_string: bytes, model: str, *, strict: bool = False) -> ListenReq
     multichannel = flag(one, "multichannel", False)
     if multichannel and shape is None:
         raise wrong("multichannel", "multichannel: a stream needs encoding, sample_rate and channels for it")
+    speakers, merged = flag(one, "diarize", False), flag(one, "speaker_merged", False)
+    if merged and not speakers:
+        warnings.append("speaker_merged: without diarize nobody is told apart, so it says nothing")
     try:
         options = ListenOptions(
-            language=forced_language(one),
+            language=forced_language(one, warnings),
             keyterms=keyterms(query.given, warnings),
             interim=flag(one, "interim_results", False),
             endpointing=endpointing,
             utterance_end=_milliseconds(one, "utterance_end_ms", 100),
-            speakers=flag(one, "diarize", False),
+            speakers=speakers,
         )
     except OptionError as error:
         raise renamed(error) from None
@@ -110,7 +113,7 @@ def parse(query_string: bytes, model: str, *, strict: bool = False) -> ListenReq
         shape,
         multichannel,
         flag(one, "vad_events", False),
-        flag(one, "speaker_merged", False),
+        merged,
         flag(one, "punctuate", True),
         track=track(one, shape),
         warnings=tuple(warnings),
@@ -126,8 +129,10 @@ def audio_shape(one: Mapping[str, str], warnings: list[str]) -> Shape | None:
     encoding = one.get("encoding", "").lower()
     encoding = OTHER_NAMES.get(encoding, encoding)
     if not encoding or encoding in CONTAINED:
-        if not encoding and one.get("sample_rate"):
-            warnings.append("sample_rate: without encoding it counts for nothing; a container tells its own")
+        why = f"with encoding={encoding}" if encoding else "without encoding"
+        for name in ("sample_rate", "channels"):
+            if one.get(name):
+                warnings.append(f"{name}: {why} it counts for nothing; a container tells its own")
         return None
     if encoding not in ENCODINGS:
         known = ", ".join((*ENCODINGS, *CONTAINED))
@@ -158,14 +163,24 @@ def track(one: Mapping[str, str], shape: Shape | None) -> int | None:
     return number
 
 
-def forced_language(one: Mapping[str, str]) -> str | None:
+def forced_language(one: Mapping[str, str], warnings: list[str]) -> str | None:
     """The language that is forced; None where the model is to tell."""
-    return None if detects(one) else language(one.get("language", ""))
+    detected, forced = detects(one), language(one.get("language", ""))
+    if forced is None or not detected:
+        return forced
+    warnings.append(f"language: {forced} is not forced, because detect_language leaves it to the model")
+    return None
 
 
 def detects(one: Mapping[str, str]) -> bool:
     """Whether the model is to tell the language. It may go beyond a list of languages."""
-    return _CODE.fullmatch(one.get("detect_language", "")) is not None or flag(one, "detect_language", False)
+    given = one.get("detect_language", "false")
+    if given.lower() in ("true", "false"):
+        return given.lower() == "true"
+    if _CODE.fullmatch(given) is None:
+        told = f"detect_language: {given[:80]!r} is not true, false or the code of a language, as en"
+        raise wrong("detect_language", told)
+    return True
 
 
 def keyterms(given: Mapping[str, list[str]], warnings: list[str]) -> tuple[str, ...]:
@@ -198,7 +213,7 @@ def _endpointing(one: Mapping[str, str], warnings: list[str]) -> Turn | float | 
     given = one.get("endpointing", "true").lower()
     if given in ("true", "turn"):
         return Turn() if given == "turn" else ListenOptions().endpointing
-    if one["endpointing"].strip("0") == "":
+    if given and given.strip("0") == "":
         warnings.append("endpointing: 0 is taken as false: no silence ends an utterance")
         return None
     seconds = _milliseconds(one, "endpointing", 1)

@@ -29,7 +29,7 @@ from daemon.deepgram.recorded_query import RecordedRequest, parse
 from daemon.fetch import fetched
 from daemon.heard_file import heard
 from daemon.hub import Hub
-from daemon.parameters import warning_header
+from daemon.parameters import warning_header, wrong
 from daemon.paths import LISTEN
 from daemon.refusal import Refused
 from streaming.events import Transcript
@@ -61,6 +61,8 @@ async def answer_recording(hub: Hub, scope: Scope, receive: Receive, send: Send)
             raise Refused(400, "empty", "the body is empty: it must be a recording, or JSON with a url")
         await unless_gone(receive, _Recording(hub, request, file.file, scope, receive, send).answer())
     except RecordingError as error:
+        if error.field == "track":
+            raise wrong("track", f"track: {error}") from None
         raise Refused(400, "invalid_file", f"corrupt or unsupported data: {error}") from None
     finally:
         await file.close()

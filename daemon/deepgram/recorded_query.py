@@ -67,7 +67,7 @@ def parse(query_string: bytes, model: str, *, strict: bool = False) -> RecordedR
     shape = audio_shape(one, warnings)
     try:
         options = ListenOptions(
-            language=forced_language(one),
+            language=forced_language(one, warnings),
             keyterms=keyterms(query.given, warnings),
             interim=False,
             speakers=flag(one, "diarize", False),

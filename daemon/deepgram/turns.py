@@ -6,6 +6,7 @@ A turn begins with its first word and ends by silence, by ``ForceEndTurn`` or wi
 in between, of one segment or of several.
 """
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from daemon.duplex import Ending, echoed
 from daemon.heard_stream import HeardStream, open_streams
 from daemon.hearing import HearingStream
 from daemon.hub import Hub
+from daemon.messages import decoded
 from daemon.paths import TURNS
 from daemon.refusal import Refused
 from engines.sessions import OptionError
@@ -58,7 +60,10 @@ class TurnsStream(HeardStream):
     # ------------------------------------------------------------------------------------------------- in
 
     def _misunderstood(self, reason: str, text: str) -> None:
-        del text
+        with suppress(msgspec.MsgspecError, UnicodeDecodeError):
+            if decoded(text, wire.kinds).type == "Configure":
+                self._refuse(reason)
+                return
         self._warn("NOT_UNDERSTOOD", f"{reason}; audio goes in binary messages")
 
     async def _follow(self, command: wire.Command) -> None:

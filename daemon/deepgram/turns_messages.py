@@ -98,6 +98,13 @@ class Configure(msgspec.Struct, tag="Configure", tag_field="type"):
     numerals: bool | str | None = None
 
 
+class Kind(msgspec.Struct):
+    """A message of which only the type is read."""
+
+    type: str
+
+
 Command = KeepAlive | CloseStream | ForceEndTurn | Configure
 
 commands: Final["msgspec.json.Decoder[Command]"] = msgspec.json.Decoder(Command)
+kinds: Final = msgspec.json.Decoder(Kind)

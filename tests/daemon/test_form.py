@@ -89,7 +89,7 @@ def test_everything_else_is_a_text(disposition: str) -> None:
     ("body", "says"),
     [
         (part('filename="x"', b"a") + END, "has no name"),
-        (part('name="file"', b"a") + part('name="b"; filename="c"', b"d") + END, "more than one file"),
+        (part('name="file"', b"a") + part('name="b"; filename="c"', b"d") + END, "the second as b: all fields but"),
         (part('name="file"', b"a"), "ends before its last boundary"),
         (part('name="a"', b"b") * (MOST_FIELDS + 1) + END, f"more than {MOST_FIELDS} fields"),
         (part('name="a"', b"b" * (MOST_FIELD_BYTES + 1)) + END, f"a: longer than {MOST_FIELD_BYTES} bytes"),

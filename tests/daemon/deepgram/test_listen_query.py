@@ -91,6 +91,22 @@ def test_without_an_encoding_of_raw_audio_a_container_is_expected(query: str) ->
     assert "counts for nothing" in parse(b"sample_rate=16000", "pocket").warnings[0]
 
 
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("channels=2", "channels: without encoding it counts for nothing"),
+        ("encoding=opus&sample_rate=many", "sample_rate: with encoding=opus it counts for nothing"),
+        ("encoding=opus&channels=2", "channels: with encoding=opus it counts for nothing"),
+        ("detect_language=fr&language=en-GB", "language: en-GB is not forced, because detect_language"),
+        ("speaker_merged=true", "speaker_merged: without diarize nobody is told apart"),
+    ],
+)
+def test_what_counts_for_nothing_beside_the_others_is_told(query: str, says: str) -> None:
+    request = parse(query.encode(), "pocket")
+    assert len(request.warnings) == 1 and request.warnings[0].startswith(says)
+    assert parse(b"detect_language=fr&language=multi&diarize=true&speaker_merged=true", "pocket").warnings == ()
+
+
 def test_linear32_is_float32() -> None:
     request = parse(b"encoding=linear32&sample_rate=16000", "pocket")
     assert request.shape == Shape("float32", 16_000, 1)
@@ -117,6 +133,8 @@ def test_languages_that_leave_it_to_the_model(language: str) -> None:
         (f"{RAW}&channels=0", "channels", "0 lies outside 1…8"),
         (f"{RAW}&interim_results=1", "interim_results", "'1' is not true or false"),
         (f"{RAW}&endpointing=10001", "endpointing", "endpointing: 10001 ms lies outside 1…10000 ms"),
+        (f"{RAW}&endpointing=", "endpointing", "endpointing: '' is not a whole number"),
+        (f"{RAW}&detect_language=klingon", "detect_language", "is not true, false or the code of a language"),
         (f"{RAW}&utterance_end_ms=50", "utterance_end_ms", "utterance_end_ms: 50 ms lies outside 100…10000 ms"),
         (f"{RAW}&channels={'9' * 30}", "channels", "channels: a number of 30 digits, the limit is 9"),
         (f"{RAW}&model=my-model", "model", "'my-model' is not loaded; 'pocket' is"),

@@ -122,6 +122,21 @@ def test_what_is_wrong_is_told_in_deepgrams_shape(daemon: Background, data: byte
     assert answer.json()["request_id"]
 
 
+def test_a_recording_that_is_cut_off_or_followed_by_another_says_so(daemon: Background, speech: Speech) -> None:
+    file = io.BytesIO()
+    soundfile.write(file, np.frombuffer(speech.pcm, "<i2"), RATE, format="WAV")
+    whole = file.getvalue()
+    told = [post(daemon, data).json()["metadata"].get("warnings") for data in (whole, whole[:-40_000], 2 * whole)]
+    assert told[0] is None and told[1][0].startswith("its end is missing: it tells of 1.2 s more")
+    assert told[2] == [f"the WAV header tells where its audio ends: {len(whole)} bytes after it not heard"]
+
+
+def test_a_track_that_is_not_there_is_named(daemon: Background, speech: Speech) -> None:
+    answer = post(daemon, flac(speech.pcm), "track=2")
+    assert answer.status_code == 400
+    assert answer.json()["err_msg"] == "track: it has 1 tracks of sound, no number 2 (track)"
+
+
 def test_a_get_is_told_what_to_do(daemon: Background) -> None:
     answer = HTTP.get(f"{daemon.url}/v1/listen")
     assert answer.status_code == 426 and "POST a recording" in answer.json()["err_msg"]

@@ -177,13 +177,16 @@ def test_what_cannot_be_configured_is_refused_and_the_stream_goes_on(
 
 
 def test_what_is_not_understood_is_a_warning(flux: Open, speech: Speech) -> None:
-    """As is what nobody honours."""
+    """As is what nobody honours. A Configure is answered as one, whatever is wrong with it."""
     huge = json.dumps({"type": "Configure", "thresholds": {"eot_timeout_ms": 10**400}})
+    text = json.dumps({"type": "Configure", "thresholds": {"eot_threshold": "x"}})
     messages = heard(
-        flux, "{", '{"type": "Speak"}', huge, '{"type": "KeepAlive"}', speech.pcm, numerals="true", tag="a"
+        flux, "{", '{"type": "Speak"}', huge, text, '{"type": "KeepAlive"}', speech.pcm, numerals="true", tag="a"
     )
     codes = [message["code"] for message in messages if message["type"] == "Warning"]
-    assert codes == ["NOT_HONOURED", "NOT_HONOURED", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD"]
+    assert codes == ["NOT_HONOURED", "NOT_HONOURED", "NOT_UNDERSTOOD", "NOT_UNDERSTOOD"]
+    refused = [message["description"] for message in messages if message["type"] == "ConfigureFailure"]
+    assert ["eot_timeout_ms" in refused[0], "$.thresholds.eot_threshold" in refused[1], len(refused)] == [True, True, 2]
     assert ends(messages)
 
 

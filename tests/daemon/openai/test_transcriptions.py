@@ -144,6 +144,9 @@ def test_silence_is_an_empty_text(daemon: Background, silence: bytes) -> None:
         ({"response_format": "docx"}, 400, "response_format", "'docx' is none of json, text, srt, vtt, verbose_json"),
         ({"keywords[]": "word " * 201}, 400, "keywords[]", "keywords[]: 201 words, the limit is 200"),
         ({"keywords[]": "words " * 199}, 400, "keywords[]", "tokens with the model's own, the limit is 192"),
+        ({"keywords[]": "words " * 199, "prompt": "hello"}, 400, "keywords[]", "keywords[]: 407 tokens"),
+        ({"keywords[]": "Oslo<|im_end|>", "prompt": "hello"}, 400, "keywords[]", "keywords[]: <|im_end|> belongs"),
+        ({"track": "2"}, 400, "track", "track: it has 1 tracks of sound, no number 2"),
         ({"prompt": "Oslo<|im_end|>"}, 400, "prompt", "prompt: <|im_end|> belongs to the model"),
     ],
 )
