@@ -17,7 +17,7 @@ import numpy as np
 from audio.container import BLOCK_BYTES, CONTAINERS, INDEX_BYTES, MAGIC_BYTES, READERS, index_end, reading, recognised
 from audio.ffmpeg import ELSEWHERE, TOO_LARGE, TOO_SLOW, Patient, Unfit, check_rate, id3_bytes, open_container, reason
 from audio.pcm import MAX_CHANNELS, PcmDecoder, Samples, Shape
-from audio.sound import MISSING_SECONDS, Notes, Wanted, samples_of
+from audio.sound import MOST_DATA_BYTES, Notes, Wanted, samples_of
 from audio.wav_header import begins_chunk
 
 BLOCK_SECONDS: Final = 1.0
@@ -41,8 +41,6 @@ _CHUNKS: Final[dict[str, tuple[int, int, int, Literal["little", "big"], int]]] =
 what chunks are aligned to."""
 _MOST_CHUNKS: Final = 100
 """Chunks that are passed over before the audio or behind it; each costs a read."""
-_MOST_DATA: Final = 0x7E00_0000
-"""Bytes. A length of so many or more is none: who cannot go back writes some number near 2 GiB, or 4, or -1."""
 _TAGS: Final = (b"ID3", b"id3 ", b"TAG", b"LIST")
 """What also stands behind the audio of a WAV, and is often cut off or no proper chunk."""
 
@@ -231,18 +229,16 @@ def _decoded(source: Source, wanted: Wanted, notes: Notes) -> Generator[Samples]
 def _check_end(read: Callable[[int], bytes], name: str, size: int, seconds: float, notes: Notes) -> None:
     """Note where a file of ``size`` bytes, of which ``seconds`` were heard, ends before or behind the place that its
     header tells. FFmpeg does not tell that of files that are read forwards."""
-    data = _data(read, name)
     if name == "MP3":
-        missing = _mp3_seconds(read) - seconds
-        notes.missing = missing if missing > MISSING_SECONDS else 0.0
+        notes.ends(_mp3_seconds(read) - seconds)
+    data = _data(read, name)
     if data is None:
         return
     begin, end = data
     if size <= begin:
         notes.broken = True
     elif size < end:
-        missing = seconds * (end - size) / (size - begin)
-        notes.missing = missing if missing > MISSING_SECONDS else 0.0
+        notes.ends(seconds * (end - size) / (size - begin))
     elif name == "WAV":
         notes.beyond = _no_chunks(read, end + end % 2, size)
 
@@ -252,7 +248,7 @@ def _data(read: Callable[[int], bytes], name: str) -> tuple[int, int] | None:
     if name == "AU":
         head = read(0)
         begin, size = int.from_bytes(head[4:8], "big"), int.from_bytes(head[8:12], "big")
-        return (begin, begin + size) if 0 < size < _MOST_DATA else None
+        return (begin, begin + size) if 0 < size < MOST_DATA_BYTES else None
     if name not in _CHUNKS:
         return None
     at, named, counted, order, aligned = _CHUNKS[name]
@@ -260,9 +256,9 @@ def _data(read: Callable[[int], bytes], name: str) -> tuple[int, int] | None:
         head, begin = read(at), at + named + counted
         size = int.from_bytes(head[named : named + counted], order) - (named + counted) * (name == "W64")
         if head.startswith(b"data"):
-            return (begin, begin + size) if 0 < size < _MOST_DATA else None
+            return (begin, begin + size) if 0 < size < MOST_DATA_BYTES else None
         at = begin + size + -size % aligned
-        if len(head) < named + counted or not 0 <= size < _MOST_DATA:
+        if len(head) < named + counted or not 0 <= size < MOST_DATA_BYTES:
             break
     return None
 

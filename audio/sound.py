@@ -41,8 +41,9 @@ _SILENCE_SECONDS: Final = 1.0
 """Seconds of silence that are made at once."""
 _AUDIBLE: Final = 10 ** (-55 / 20)
 """The root mean square of 50 ms, at −55 dBFS, below which nobody hears anything."""
-_MOST_BYTES: Final = 0x7E00_0000
-"""A length of so many bytes or more is none: writers that cannot go back put some number near 2 GiB into the header."""
+MOST_DATA_BYTES: Final = 0x7E00_0000
+"""A length of so many bytes or more is none: writers that cannot go back put some number near 2 GiB into the header, or
+4, or -1."""
 _WRITTEN_FIRST: Final = frozenset({"wav", "w64", "au", "aiff", "caf"})
 """FFmpeg's readers of formats that begin with their length, which whoever writes them live cannot know."""
 _UNSTAMPED: Final = frozenset({"mp3", "aac", "flac", "wav", "w64", "au", "aiff", "caf", "amr"})
@@ -102,6 +103,10 @@ class Notes:
     """Seconds that the container tells of and does not hold."""
     beyond: int = 0
     """The number of bytes behind the end that a WAV header tells, which are no chunk."""
+
+    def ends(self, early: float) -> None:
+        """Take down that the sound ends so many seconds before the container says."""
+        self.missing = early if early > MISSING_SECONDS else 0.0
 
     def warnings(self) -> list[str]:
         """A sentence for each fault."""
@@ -182,8 +187,7 @@ def samples_of(
                 raise
             notes.broken = True  # Most often the end of the file is missing.
         yield from choice.end()
-        missing = promised - max(reached, choice.seconds)
-        notes.missing = missing if missing > MISSING_SECONDS else 0.0
+        notes.ends(promised - max(reached, choice.seconds))
 
 
 def _promised(container: Any) -> float:
@@ -195,7 +199,7 @@ def _promised(container: Any) -> float:
         lengths.append(float((stream.duration or 0) * (stream.time_base or 0)))
         rate = max(rate, (stream.codec_context.bit_rate or 0) if stream.codec_context is not None else 0)
     promised = min((one for one in lengths if one > 0), default=0.0)
-    return promised if promised * rate / 8 < _MOST_BYTES else 0.0
+    return promised if promised * rate / 8 < MOST_DATA_BYTES else 0.0
 
 
 class Track:

@@ -24,7 +24,7 @@ LEAD_SECONDS: Final = 0.08
 gives a tick and a hum there, which ears take for a word, and speech itself begins later
 (notes/2026-11-speaking-runs.md)."""
 LOUD: Final = 0.1
-"""Amplitude above which a sample is speech, −20 dBFS: ticks and hums of the shipped voices stay below 0.08."""
+"""Amplitude above which a sample is speech, −20 dBFS: ticks and hums of the shipped voices stay below 0.06."""
 FADE_SECONDS: Final = 0.02
 """Seconds in which it then becomes as loud as it is."""
 

@@ -140,10 +140,11 @@ def say(
         seed=seed,
         lexicon=lexicon,
     )
-    options = manner.options()  # Whatever is out of range is said before a model is loaded or a daemon called.
     if dry_run:
         told = text if text not in (None, "-") else asyncio.run(texts.read(file if file is not None else 0))
-        return tell(told or "", speaking_model(model, threads), options, as_json=as_json)
+        return tell(told or "", speaking_model(model, threads), manner.options(), as_json=as_json)
+    if url is not None:
+        manner.options()  # What is out of range is refused here: a model of this process does it by itself.
     player = int(device) if device is not None and device.isdigit() else device
     # The sink is checked before the model is loaded: that a loudspeaker is missing, or a name is no sound file's, is to
     # be said at once.

@@ -123,6 +123,7 @@ def transcribe(
         raise Failure(f"--json and --format {format.value}: one format is written; leave one of them out", MISUSED)
     format = Format.JSON if as_json else format or Format.TXT
     subtitled = format in (Format.SRT, Format.VTT)
+    room = {name: most for name, most in (("width", width), ("lines", lines)) if most is not None}
     if not subtitled and (given := _given({"--width": width, "--lines": lines})):
         raise Failure(f"{given}: only for subtitles; add --format srt or --format vtt", MISUSED)
     if subtitled and len(files) > 1 and output is None:
@@ -168,7 +169,7 @@ def transcribe(
                 complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}{todo}")
                 failed = True
                 continue
-            text = _written(format, str(file), answer, width or 42, lines or 2)
+            text = _written(format, str(file), answer, room)
             if output is not None:
                 _place(file, output, format).write_text(text, encoding="utf-8")
             else:
@@ -202,7 +203,7 @@ def _check_apart(files: list[Path], output: Path, format: Format) -> None:
         taken[place] = file
 
 
-def _written(format: Format, file: str, answer: dict[str, Any], width: int, lines: int) -> str:
+def _written(format: Format, file: str, answer: dict[str, Any], room: dict[str, int]) -> str:
     from commands.transcript import file_transcript, finals
     from daemon import subtitles
     from daemon.file_transcript import spoken_by
@@ -214,7 +215,7 @@ def _written(format: Format, file: str, answer: dict[str, Any], width: int, line
         return "".join(f"{words[0].called}: {text}\n" for words, text in parts)
     if format is Format.JSON:
         return json.dumps(file_transcript(file, answer), ensure_ascii=False) + "\n"
-    cues = subtitles.cues(finals(answer), subtitles.Layout(width, lines), answer.get("duration", 0.0))
+    cues = subtitles.cues(finals(answer), subtitles.Layout(**room), answer.get("duration", 0.0))
     return subtitles.srt(cues) if format is Format.SRT else subtitles.vtt(cues)
 
 

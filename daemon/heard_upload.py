@@ -201,7 +201,12 @@ class _Answer:
                 done["warnings"] = warnings
         except RecordingError as error:
             done = {
-                "error": {"message": f"file: {error}", "type": "invalid_request_error", "param": "file", "code": None}
+                "error": {
+                    "message": f"{error.field}: {error}",
+                    "type": "invalid_request_error",
+                    "param": error.field,
+                    "code": None,
+                }
             }
         await self._put_event(done)
         await self._put({"type": "http.response.body", "body": b"data: [DONE]\n\n"})

@@ -101,6 +101,7 @@ _MISSING: Final = frozenset("a error http status".split())
 """Words before 404, which the web made a name."""
 _MILLIONS: Final = re.compile(r"(\d+(?:\.\d+)?)([kKmBb])")
 _AIRLINER: Final = re.compile(r"(7[0-8]7)-([1-9]00|[789])")
+"""A model of an aircraft, which is no range: "747-400"."""
 _HOURS: Final = re.compile(r"0(\d)(\d\d)")
 _TERM: Final = re.compile(r"\d*[b-hj-z]|\S*\^\S+")
 """The letter of a formula, with its number, or a power."""

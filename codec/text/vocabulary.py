@@ -307,7 +307,7 @@ MILLIONS: Final = frozenset(
     " homes households americans britons dollars euros pounds steps words lines tokens rows records miles mi likes"
     " comments posts parameters".split()
 )
-"""Words that are counted after "20m" and "100k": it is twenty million, not meters."""
+"""Words that are counted after "20m", "100k" and "3B": it is twenty million, not meters."""
 TALLIES: Final = frozenset("population pop subscribers followers viewers users downloads streams views".split())
 """Words after which "2.1m" is two point one million."""
 CALLED: Final = frozenset("call called calling dial dialed dialing dialled phone phoned rang ring text texted".split())

@@ -312,8 +312,9 @@ def test_a_dry_run_prints_the_words_as_they_would_be_read(say: Run, tmp_path: Pa
     for option, value in (("--voice", "nobody"), ("--speed", "9"), ("--pauses", "5")):
         done = say("Hello.", "--dry-run", option, value)
         assert done.returncode == 2 and option.removeprefix("--") in done.stderr
-    done = say("Hello.", "--url", "http://127.0.0.1:1", "--pauses", "5")
-    assert done.returncode == 2 and "5 lies outside 0…4" in done.stderr
+    for option, value, told in (("--pauses", "5", "pauses: 5 lies outside 0…4"), ("--speed", "9", "0.25…4")):
+        done = say("Hello.", "--url", "http://127.0.0.1:1", option, value)
+        assert done.returncode == 2 and told in done.stderr
 
 
 def test_a_dry_run_shows_sounds_and_ones_own_pronunciations(hearsay: Run, tts_directory: Path, tmp_path: Path) -> None:
