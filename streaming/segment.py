@@ -169,6 +169,8 @@ class Segment:
             # Committed words are whole, so the next token must begin a word, be a mark or end the text.
             follows = self._engine.prompt.after_word(last.answer.language, logits.shape[1])
             logits[0, ~follows] = -np.inf
+        else:
+            self._ask_for_words(logits[0])
         draft = Draft([*kept], [*last.probabilities[: len(kept)]])
         chosen, at = yield from agree(draft, guess, logits, position, read=self._more, bias=bias)
         yield from self._follow(draft, chosen, at, self.length, bias, kept=len(kept))
@@ -179,6 +181,13 @@ class Segment:
         """What the CTC head heard after the text ``body``, as a guess: rows of a call are cheaper than steps."""
         path = self.ctc.path()
         return expected(path, len(body) - 1, body[-1], 0) if body else path[:DRAFT]
+
+    def _ask_for_words(self, logits: Floats) -> None:
+        """Take the end of an answer out of ``logits`` [vocabulary], which choose its first token, if the CTC head hears
+        a word: a clip that begins inside a word is noise to a decoder that has learned to write nothing for noise, and
+        the head, which hears no word in noise either, tells the two apart (notes/2026-11-finals.md)."""
+        if not self._engine.prompt.closers.marks.issuperset(self.ctc.path()):
+            logits[list(self._engine.prompt.stop)] = -np.inf
 
     def _tail(self, end: int, quiet: int = 0) -> Steps[Floats]:
         """The embeddings of the first ``end`` samples after their closed windows, with ``quiet`` zeros after them."""
@@ -210,6 +219,7 @@ class Segment:
         bias = self._head.bias.spotted(self.ctc)
         logits, position = yield from self._read(audio, (), 0)
         draft, rescores = Draft(), self._engine.rescores
+        self._ask_for_words(logits[0])
         bias.apply(logits[0], ())
         yield from self._follow(draft, logits[0], position, end, bias, bans=MAX_BANS, choices=rescores)
         rows, blank = self.ctc.log_probs, self.ctc.blank

@@ -20,7 +20,7 @@ from streaming.utterance import QUIET
 from streaming.vad import FRAME
 from streaming.windows import complete_windows
 from streaming.work import Work
-from tests.clips import RATE, Clip
+from tests.clips import DATA, RATE, Clip, read_clip
 from tests.streaming.listening import Floats, continuous
 
 SAMPLES = Path(__file__).parents[2] / "models" / "samples"
@@ -141,6 +141,21 @@ def test_a_keyterm_comes_out_as_it_is_given_where_the_head_heard_it(asr_model: A
         with segment(asr_model, samples[: int(4.6 * RATE)], (term,) if term else ()) as (made, _):
             assert expected in asr_model.engine.lane.run(made.interim(EMPTY, ())).answer.text
             assert expected in asr_model.engine.lane.run(made.final(made.length)).answer.text
+
+
+def test_speech_that_begins_inside_a_word_has_a_text_and_noise_has_none(asr_model: AsrModel) -> None:
+    """The decoder alone takes all of these for noise, in some interim or in the final."""
+    run = asr_model.engine.lane.run
+    for name, start, last in (("3b6d9d766003", 1.16, "fantasies"), ("5b423ed81f90", 1.01, "himself")):
+        samples = read_clip(DATA / "clips" / f"{name}.opus").samples[int(start * RATE) :]
+        with segment(asr_model, samples, ()) as (made, _):
+            assert run(made.final(made.length, QUIET)).answer.text.endswith(f" {last}.")
+        for seconds in (0.48, 0.74, len(samples) / RATE):
+            with segment(asr_model, samples[: int(seconds * RATE)], ()) as (made, _):
+                assert run(made.interim(EMPTY, ())).answer.text
+    noise = 0.02 * np.random.default_rng(1).standard_normal(RATE).astype(np.float32)
+    with segment(asr_model, noise, ()) as (made, _):
+        assert run(made.interim(EMPTY, ())).answer.text == run(made.final(made.length)).answer.text == ""
 
 
 def test_what_the_head_newly_heard_saves_an_interim_steps_and_changes_no_token(
