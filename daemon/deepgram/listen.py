@@ -3,6 +3,7 @@
 import datetime as dt
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from starlette.types import Receive, Scope, Send
 
@@ -101,6 +102,10 @@ class ListenStream(HeardStream):
             case Transcript():
                 if event.is_final:
                     self._finals[channel] = event.end
+                    drained = self._ending is not None and self._ending.code == 1012
+                    if drained and event.words and not event.silence:
+                        # The daemon cut it, perhaps inside a word, and the speaker may well have gone on.
+                        event = replace(event, speech_final=event.from_finalize)
                 message = wire.results(event, self._metadata, place, punctuate=self._request.punctuate)
                 # An interim gives way to what follows it in its own channel.
                 self._say(message, revises=len(self._streams) == 1, revisable=not event.is_final)

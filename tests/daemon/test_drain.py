@@ -73,6 +73,26 @@ def test_at_the_drain_deadline_sessions_are_finalised_and_sent_away(speech: Spee
         assert running.wait() == 0
 
 
+def test_what_the_deadline_cuts_is_not_told_as_an_end_of_speech(speech: Speech) -> None:
+    """Unlike the same cut by the client, which has no more to say."""
+    cut = speech.pcm[: len(speech.pcm) // 4 * 2]
+    with process(drain_seconds="0") as running:
+        client = Client(running.url())
+        closed = client.transcribe(cut, endpointing="false")
+        with client.open(endpointing="false") as socket:
+            send(socket, cut)
+            assert socket.ping().wait(60), "all of it has arrived"
+            running.process.send_signal(signal.SIGTERM)
+            drained: list[dict[str, Any]] = []
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    drained.append(json.loads(socket.recv(timeout=60)))
+        assert finals(drained) == finals(closed) != ""
+        for messages, ended in ((closed, True), (drained, False)):
+            assert [one["speech_final"] for one in messages if one.get("is_final")][-1] is ended
+        assert running.wait() == 0
+
+
 def test_who_reads_nothing_does_not_hold_the_end_up() -> None:
     """Neither what is being sent at the deadline nor what is sent after it waits for ``send_timeout_seconds``."""
     settings = {"drain_seconds": "1", "tts_model": "auto", "send_timeout_seconds": "600"}
