@@ -48,7 +48,7 @@ _ELSEWHERE: Final = re.compile(rb"dref\0{7}[\x01-\x0F].{4}(?:url |urn |alis|rsrc
 this file."""
 ELSEWHERE: Final = "its sound lies in another file, which is not opened"
 DAMAGED_PACKETS: Final = 100
-"""A stream ends after so many packets in a row that cannot be decoded (2 s of AAC): by then it is noise, not damage."""
+"""A stream that begins with so many packets that cannot be decoded (2 s of AAC) ends: it is noise, not damage."""
 _MOST_SHAPES: Final = 100
 """How often the format may change within a file. A frame of twelve bytes can change it, and each new resampler takes a
 millisecond."""

@@ -255,9 +255,7 @@ class Track:
         self._may_be_empty = self._may_be_empty and not packet.size
         try:
             frames = packet.decode()
-        except (av.error.InvalidDataError, av.error.PatchWelcomeError) as error:
-            if not self._telephone and isinstance(error, av.error.PatchWelcomeError):
-                raise
+        except (av.error.InvalidDataError, av.error.PatchWelcomeError):  # To some decoders damage is a new format.
             yield from self._lose(packet)
             return
         except ValueError as error:  # PyAV raises it itself where the decoder does not open.
@@ -284,7 +282,7 @@ class Track:
             self._bad += 1
             self._notes.packets += 1
             self._notes.silent += seconds
-            if self._bad >= DAMAGED_PACKETS:
+            if self._bad >= DAMAGED_PACKETS and not self.begun:
                 raise Unfit(f"it is damaged: {self._bad} packets in a row cannot be decoded")
         if self._sink is not None and self._sink.open:
             self._filled += seconds

@@ -202,6 +202,19 @@ def test_a_damaged_stretch_keeps_its_length(kind: str) -> None:
         assert onsets(door(bytes(data))[0])[-1] == pytest.approx(3.0, abs=0.1)
 
 
+@pytest.mark.parametrize(("kind", "junk"), [("m4a", b"\0"), ("mov", b"\x60")])
+def test_a_long_damaged_stretch_costs_no_more_than_itself(kind: str, junk: bytes) -> None:
+    """A third of the file: of AAC more packets than a stream may begin with in vain; ALAC takes it for a new format."""
+    sound = beeps(48_000, 0.5, 9.0, seconds=10.0) + np.random.default_rng(5).integers(-300, 300, (480_000, 1))
+    data = bytearray(several(kind, [sound.astype(np.int16)], 48_000))
+    third = len(data) // 3
+    data[third : 2 * third] = junk * third
+    for door in (file, live):
+        wave, warnings = door(bytes(data))
+        assert onsets(wave)[-1] == pytest.approx(9.0, abs=0.1)
+        assert "damaged packets of the audio were left out" in warnings[0], warnings
+
+
 def test_an_mp4_whose_sound_lies_in_another_file_is_told_so() -> None:
     """It names the file, which is not opened."""
     data = several("m4a", [beeps(48_000, 0.5)], 48_000)
