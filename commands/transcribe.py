@@ -46,8 +46,8 @@ Transcribe recordings and films of most formats.
 
 The text goes to stdout, a file a line; with --format json one JSON object a line: file, text, language, duration, words
 (word, start, end, confidence), segments (start, end, text); with --speakers a line and the words tell who speaks. srt
-and vtt are subtitles of one file, or with --output of any number. A full daemon is waited for, ten minutes at most. A
-file that cannot be heard is a line on stderr; the others are done, and the exit code is 1.
+and vtt are subtitles of one file, or with --output of any number. A full daemon is waited for, ten minutes at most.
+Stderr names files without speech. One that cannot be heard is named too; the exit code is then 1.
 """)
 EPILOG = "Example: hearsay transcribe --format srt interview.mp4 > interview.srt"
 
@@ -169,11 +169,13 @@ def transcribe(
                 complain(f"{file}: {error.strerror if isinstance(error, OSError) else reason(error)}{todo}")
                 failed = True
                 continue
+            if not answer["text"]:
+                complain(f"{file}: no speech was heard")
             text = _written(format, str(file), answer, room)
             if output is not None:
                 _place(file, output, format).write_text(text, encoding="utf-8")
             else:
-                named = format is Format.TXT and len(files) > 1
+                named = format is Format.TXT and len(files) > 1 and text
                 print(f"{file}: {text}" if named else text, end="", flush=True)
     if failed:
         raise typer.Exit(FAILED)
@@ -211,7 +213,7 @@ def _written(format: Format, file: str, answer: dict[str, Any], room: dict[str, 
     if format is Format.TXT:
         parts = [part for final in finals(answer) for part in spoken_by(final)]
         if all(words[0].speaker is None for words, _ in parts):
-            return answer["text"] + "\n"
+            return answer["text"] and answer["text"] + "\n"
         return "".join(f"{words[0].called}: {text}\n" for words, text in parts)
     if format is Format.JSON:
         return json.dumps(file_transcript(file, answer), ensure_ascii=False) + "\n"

@@ -242,6 +242,17 @@ def test_silence_is_no_words(hearsay: Run, tmp_path: Path):
         }  # fmt: skip
 
 
+def test_a_file_without_speech_is_no_line_of_text(hearsay: Run, tmp_path: Path):
+    """A remark tells of it on stderr; with --output its file is there all the same, and empty."""
+    silence, texts = tmp_path / "silence.wav", tmp_path / "texts"
+    soundfile.write(silence, np.zeros(48000, np.int16), 16000)
+    for options in ([silence], [silence, silence], ["--output", texts, silence]):
+        done = hearsay("transcribe", *options)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr == f"hearsay: {silence}: no speech was heard\n" * options.count(silence)
+    assert (texts / "silence.txt").read_bytes() == b""
+
+
 @pytest.mark.parametrize("there", [False, True])
 def test_an_unknown_language_is_said_once(hearsay: Run, url: str, short: list[Clip], there: bool):
     """At the first file, naming the option."""
