@@ -311,7 +311,9 @@ def _value(name: str, raw: object, where: str) -> Value:
     """``raw`` as the setting's type; text is parsed, a list in a text is comma-separated."""
     kind = TYPES.get(name)
     if kind is None:
-        raise ConfigError(f"{where}{name}: no such setting; there are {', '.join(TYPES)}")
+        near = get_close_matches(name, TYPES)
+        told = f"did you mean {' or '.join(near)}?" if near else "hearsay serve --help tells which there are"
+        raise ConfigError(f"{where}{name}: no such setting; {told}")
     given: object = raw
     if isinstance(raw, str) and kind is bool:
         given = _SWITCHES.get(raw.lower(), raw)

@@ -90,7 +90,9 @@ def test_a_wrong_value_is_named_with_its_limit(environment: dict[str, str], says
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("portt = 1", "portt: no such setting; there are host, port"),
+        ("portt = 1", "portt: no such setting; did you mean port?"),
+        ("seconds = 1", "seconds: no such setting; did you mean idle_seconds or "),
+        ("colour = 1", "colour: no such setting; hearsay serve --help tells which there are"),
         ("port = true", "port: True is not a whole number"),
         ("port = 1.5", "port: 1.5 is not a whole number"),
         ("api_key = 5", "api_key: 5 is not a list of texts"),
