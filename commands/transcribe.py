@@ -10,8 +10,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
+from unicodedata import normalize
 
 import typer
 
@@ -132,7 +133,7 @@ def transcribe(
     if url is not None and (given := _given({**here, "--aligner": aligner is not None, "--track": track})):
         raise Failure(f"{given}: only for transcribing here, without --url", MISUSED)
     if output is not None:
-        _check_apart(files, output, format)
+        check_apart(files, output, format)
         output.mkdir(parents=True, exist_ok=True)
     if url is None and not any(file == Path("-") or file.exists() for file in files):
         # A large model takes a minute to load, in vain. A wrong name of a model or a device is said before.
@@ -191,18 +192,29 @@ def _place(file: Path, output: Path, format: Format) -> Path:
     return output / f"{file.stem}.{format.value}"
 
 
-def _check_apart(files: list[Path], output: Path, format: Format) -> None:
+def check_apart(files: list[Path], output: Path, format: Format) -> None:
     """
     Raises:
         Failure: two files would be written to the same place, and the second would replace the first.
     """
+    places = [_place(file, output, format) for file in files]
+    # Some disks keep a name as it is given, and find it in capitals or with its accents written apart too.
+    plain = {place: Path(normalize("NFC", str(place)).casefold()) for place in places}
+    same = plain if len(set(plain.values())) < len(plain) and one_for_both(output) else {}
     taken = dict[Path, Path]()
-    for file in files:
-        place = _place(file, output, format)
-        if place in taken:
-            told = f"{taken[place]} and {file} would both be written to {place}"
+    for file, place in zip(files, places, strict=True):
+        key = same.get(place, place)
+        if key in taken:
+            told = f"{taken[key]} and {file} would both be written to {place}"
             raise Failure(f"{told}; name each file once, rename one, or give each an --output DIR of its own", MISUSED)
-        taken[place] = file
+        taken[key] = file
+
+
+def one_for_both(output: Path) -> bool:
+    """Whether the disk of ``output``, which need not exist yet, takes names that differ in their case for one."""
+    folder = next(path for path in (output, *output.absolute().parents) if path.is_dir())
+    with NamedTemporaryFile(prefix="hearsay-", dir=folder) as probe:
+        return Path(probe.name).with_name(Path(probe.name).name.upper()).exists()
 
 
 def _written(format: Format, file: str, answer: dict[str, Any], room: dict[str, int]) -> str:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from subprocess import Popen
@@ -22,6 +23,8 @@ from websockets.asyncio.client import connect
 
 from audio.recording import samples
 from clients.stream import Stream
+from commands import transcribe
+from commands.console import Failure
 from commands.interrupts import Interrupts, Progress
 from tests.clients.conftest import Daemon, pcm
 from tests.clips import DATA, RATE, Clip, dialogue
@@ -380,6 +383,29 @@ def test_no_transcript_replaces_another(hearsay: Run, short: list[Clip], tmp_pat
     done = hearsay("transcribe", "-o", place, "--format", format, first, second, *daemon)
     assert (done.returncode, done.stdout) == (2, "") and not place.exists()
     assert f"{first} and {second} would both be written to {place / f'talk.{format}'}; name each" in done.stderr
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_names_that_differ_in_case_are_apart_where_the_disk_keeps_them_so(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, blind: bool
+):
+    """The disk is asked, once, and only where that matters; the disk of this test tells them apart."""
+    asked, real = list[Path](), transcribe.one_for_both
+
+    def ask(output: Path) -> bool:
+        asked.append(output)
+        return real(output) or blind
+
+    monkeypatch.setattr(transcribe, "one_for_both", ask)
+    output = tmp_path / "made"
+    transcribe.check_apart([Path("talk.wav"), Path("tale.wav")], output, transcribe.Format.TXT)
+    assert not asked
+    files = [Path("caf\u00e9.wav"), Path("other/CAFE\u0301.wav")]
+    with pytest.raises(Failure, match=f"{files[0]} and {files[1]} would both be") if blind else nullcontext():
+        transcribe.check_apart(files, output, transcribe.Format.TXT)
+    assert asked == [output] and not list(tmp_path.iterdir())
+    with pytest.raises(Failure, match=r"other/CAFE.* and again/CAFE|caf.* and other/CAFE"):
+        transcribe.check_apart([*files, Path("again/CAFE\u0301.wav")], output, transcribe.Format.TXT)
 
 
 @pytest.mark.parametrize(
