@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from commands.console import FAILED, prose, version
+from commands.progress import late
 
 HELP = prose("""
 Say what is here, what is missing, and what to do about it. Versions, execution providers, models, thread budget, how
@@ -73,11 +74,12 @@ def examine() -> Iterator[Finding]:
 
 
 def _found(check: Callable[[], list[Finding]]) -> list[Finding]:
+    topic = check.__name__.strip("_")
     try:
-        return check()
+        with late(f"{topic}: being looked at, which takes a while"):
+            return check()
     except ImportError as error:
-        found = f"not looked at: {error}"
-        return [Finding(check.__name__.strip("_"), "missing", found, "install the packages that are missing")]
+        return [Finding(topic, "missing", f"not looked at: {error}", "install the packages that are missing")]
 
 
 def _packages() -> list[Finding]:

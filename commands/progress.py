@@ -1,10 +1,28 @@
 """How far something is that takes more than two seconds: bars on a terminal, a line for each part elsewhere."""
 
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from threading import Timer
 from types import TracebackType
 from typing import Any, Self
 
 from commands.console import complain
+
+LATE_SECONDS = 2.0
+"""Seconds after which whoever sees nothing else is told what goes on."""
+
+
+@contextmanager
+def late(line: str) -> Generator[None]:
+    """Write ``line`` to stderr if what is done meanwhile lasts longer than two seconds."""
+    timer = Timer(LATE_SECONDS, complain, [line])
+    timer.daemon = True  # The process does not wait for it where it ends at once.
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class Bars:

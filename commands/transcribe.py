@@ -6,7 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from pathlib import Path
@@ -35,7 +35,7 @@ from commands.console import (
     tell_loading,
 )
 from commands.interrupts import Hear, Interrupts, Progress
-from commands.progress import Seconds
+from commands.progress import Seconds, late
 
 if TYPE_CHECKING:
     from audio.sound import Wanted
@@ -286,9 +286,17 @@ def _through_daemon(
         terms, begun = keyterms or (), waited
         while True:
             try:
-                answer = ask(
-                    url, file, key=key, model=model, language=language, keyterms=terms, speakers=speakers, progress=seen
-                )
+                with _late(file):
+                    answer = ask(
+                        url,
+                        file,
+                        key=key,
+                        model=model,
+                        language=language,
+                        keyterms=terms,
+                        speakers=speakers,
+                        progress=seen,
+                    )
                 break
             except Refused as refused:
                 if refused.status not in (429, 503):
@@ -340,7 +348,8 @@ def _here(
     wanted = Wanted(model.sample_rate, track=track, speaks=model.speaks)
 
     def hear(file: Path, progress: Progress) -> dict[str, Any]:
-        heard = hear_file(model, file, options, progress, wanted)
+        with _late(file):
+            heard = hear_file(model, file, options, progress, wanted)
         if not exact_floor:
             return heard
         exact = replace(options, mel_maximum=model.mel_maximum(samples(file, wanted)))
@@ -389,6 +398,11 @@ def _say_difference(file: Path, live: list[str], exact: list[str]) -> None:
     same = sum(block.size for block in blocks)
     differing = max(len(live), len(exact)) - same
     print(f"{file}: {differing} of {len(exact)} words differ from those with the running floor", file=sys.stderr)
+
+
+def _late(file: Path) -> AbstractContextManager[None]:
+    """Tells that hearing ``file`` takes a while where no bar does."""
+    return nullcontext() if sys.stderr.isatty() else late(f"{file}: being heard, which takes a while")
 
 
 def _bar(file: Path) -> Seconds:

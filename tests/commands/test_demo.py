@@ -113,6 +113,12 @@ def test_doctor_says_what_is_here_and_what_to_do(hearsay: Run):
     assert "onnxruntime 1" in plain and "CPU" in plain
 
 
+def test_doctor_tells_what_takes_a_while(hearsay: Run, monkeypatch: pytest.MonkeyPatch):
+    """On stderr, since what is found is not there yet."""
+    monkeypatch.setattr("commands.progress.LATE_SECONDS", 0.02)
+    assert "hearsay: speed: being looked at, which takes a while\n" in hearsay("doctor").stderr
+
+
 def test_a_library_that_cannot_be_bounded_is_told_of(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

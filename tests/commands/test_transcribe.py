@@ -245,6 +245,17 @@ def test_silence_is_no_words(hearsay: Run, tmp_path: Path):
         }  # fmt: skip
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_what_takes_a_while_is_told_without_a_terminal(
+    hearsay: Run, url: str, monkeypatch: pytest.MonkeyPatch, there: bool
+):
+    """Once a file."""
+    long, daemon = DATA / "recordings" / "lj.opus", ["--url", url] if there else []
+    assert hearsay("transcribe", DATA / "clips" / "3b6d9d766003.opus", *daemon).stderr == ""
+    monkeypatch.setattr("commands.progress.LATE_SECONDS", 0.02)
+    assert hearsay("transcribe", long, *daemon).stderr == f"hearsay: {long}: being heard, which takes a while\n"
+
+
 def test_a_file_without_speech_is_no_line_of_text(hearsay: Run, tmp_path: Path):
     """A remark tells of it on stderr; with --output its file is there all the same, and empty."""
     silence, texts = tmp_path / "silence.wav", tmp_path / "texts"
