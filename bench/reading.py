@@ -28,20 +28,20 @@ _ACRONYMS: Final = (
     "BBC NHS FBI CIA USB PDF HTML CPU GPU DVD MBA PhD CEO HR UK EU UN IBM BMW VIP "
     "ATM GPS LED DNA RNA MRI LCD AI TV FM IMF FAQ RSVP ETA DIY UFO SMS WWF HBO NBA"
 ).split()
-_FRAMES: Final = ("The {} said so.", "Ask about the {} today.", "We read about the {}.", "This is the {} again.")
+_FRAMES: Final = ("Nobody told the {}.", "Ask about the {} today.", "We read about the {}.", "This is the {} again.")
 _SHORT: Final = (
-    "No. Yes. Thanks! Hello. Goodbye. Not now. Of course. Come in. Sit down. Well done. Good morning. Too late. "
-    "Excuse me. I see. Wait here. Never mind. All right. Quite so. Look out! Sounds good."
+    "Too late. Wait here. Quite so. Sounds good. Many thanks! Hi there. Bye now. Not today. Step inside. Take a seat. "
+    "Nicely done. Forget it. Fair point. Back soon. Hold tight. No idea. Almost there. Keep left. Be quick! Job done."
 )
 _QUESTIONS: Final = (
-    "Are you coming with us? Is it raining outside? Did you see the new film? Can I help you? Do you like it here? "
+    "Are you joining us later? Is it raining outside? Did you see the new film? Can I help you? Do you like it here? "
     "Have you eaten yet? Was the train late? Will she call tomorrow? Could you open the window? "
-    "Would you like some tea? Is this your coat? Are they still asleep? Did he pay the bill? Can we start now? "
-    "Do they know about it? Has the rain stopped? Were you at home? Will it hurt? Should I wait? "
-    "Is there any milk left? Are we lost? Did the parcel arrive? Can you hear me? Does she speak French? "
-    "Have you been to Rome? Was it expensive? Will you marry me? Could they be right? Would that be a problem? "
+    "Would you like more soup? Is this your coat? Are they still asleep? Did he pay the bill? Can we start now? "
+    "Do they know about it? Has the rain stopped? Were you at home? Will it hurt? Should I call back? "
+    "Is there any milk left? Are we lost? Did the parcel arrive? Can you read this? Does she speak French? "
+    "Have you been to Rome? Was it expensive? Will you lend me yours? Could they be right? Would that be a problem? "
     "Is he your brother? Are the shops open? Did you lock the door? Can it be repaired? Do you have a minute? "
-    "Has anyone called? Were there many people? Will the bus stop here? Is it far? Are you sure? Did I wake you?"
+    "Has anyone called? Were there many people? Will the bus stop here? Is it far? Are you certain? Did I wake you?"
 )
 _STATEMENTS: Final = (
     "She is coming with us. It is raining outside. He saw the new film. They like it here. The train was late. "
@@ -57,7 +57,8 @@ NATURAL: Final = 3.8
 
 
 def lines() -> list[Sentence]:
-    """All that is said, 310 lines, kind by kind. The words that count in those of ``words`` stand between stars."""
+    """All that is said, 310 lines, kind by kind. The words that count in those of ``words`` stand between stars.
+    Nothing of it is learnt: training never says it (training/prepare.py), and no drill has it."""
     words = (Path(__file__).parent / "reading.txt").read_text(encoding="utf-8").splitlines()
     texts = {
         "acronyms": [_FRAMES[i % len(_FRAMES)].format(one) for i, one in enumerate(_ACRONYMS)],
@@ -163,3 +164,7 @@ def _short_row(spoken: Sequence[Spoken], voice: str) -> Row:
 
 def _parted(text: str) -> list[str]:
     return re.findall(r"\S[^.?!]*[.?!]", text)
+
+
+if __name__ == "__main__":
+    print("\n".join(_MARKED.sub(r"\1", one.text) for one in lines()))

@@ -129,8 +129,9 @@ class Preparation:
         self._new("test-index.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
     def _said(self) -> None:
-        made = subprocess.run([sys.executable, "-m", "bench.sentences"], cwd=ROOT, check=True, capture_output=True)
-        self._new("said.txt").write_bytes(made.stdout)
+        with self._new("said.txt").open("wb") as file:
+            for module in ("bench.sentences", "bench.reading"):
+                subprocess.run([sys.executable, "-m", module], cwd=ROOT, check=True, stdout=file)
 
     def _wheels(self) -> None:
         pinned = (ROOT / "requirements" / "dev.txt").read_text()

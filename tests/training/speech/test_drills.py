@@ -2,6 +2,7 @@
 
 import re
 
+from bench.reading import lines
 from training.speech.drills import drills
 
 
@@ -17,3 +18,8 @@ def test_drills_are_lines_to_be_spoken() -> None:
 def test_a_tests_sentence_is_never_among_them() -> None:
     never = {"Yes.", "No."}
     assert never.isdisjoint(drills(3000, never, 1)) and not never.isdisjoint(drills(3000, set(), 1))
+
+
+def test_what_the_evaluation_reads_is_no_drill() -> None:
+    read = {one.text.replace("*", "") for one in lines()}
+    assert read.isdisjoint(drills(20_000, set(), 1))
