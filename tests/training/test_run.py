@@ -86,3 +86,10 @@ def test_a_run_saves_on_its_way_and_ends_whatever_its_evaluation_does(tmp_path: 
     run.write = lambda *, last: saved.append(run.count)
     run.train()
     assert saved == [6, 12, 18, 80] and [score["step"] for score in run.scores] == [6]
+
+
+def test_a_step_that_does_not_fit_is_not_begun(tmp_path: Path) -> None:
+    run = Counted(tmp_path, 6.0)
+    run.step_seconds = 3.5
+    run.train()
+    assert run.count == 3
