@@ -170,3 +170,13 @@ def numerals(text: str) -> str:
     for pattern, rule in _LAST:
         text = pattern.sub(rule, text)
     return text
+
+
+def figures(text: str) -> str:
+    """Give `text` with each number in words as digits, as recognisers write it; several numbers in a row stay."""
+
+    def shown(m: re.Match[str]) -> str:
+        values = list(_groups([word for word in re.split(r"[ -]", m[0].lower()) if word != "and"]))
+        return f"{values[0]:,}" if len(values) == 1 else m[0]
+
+    return _EXPRESSION.sub(shown, text)

@@ -17,6 +17,7 @@ from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_run import CodecRun, CodecTrainer, DecoderRun, DecoderTrainer
 from training.tts.codes import encode, own_codes
 from training.tts.config import FRAMES_AN_HOUR, Config
+from training.tts.practice import PracticeRun, PracticeTrainer
 from training.tts.recordings import READERS, read_recordings, write_codes
 from training.tts.references import References
 from training.tts.speech import load, shards
@@ -94,6 +95,12 @@ def train_talker(given: TalkerRun) -> None:
     TalkerTrainer(CONFIG, given).train()
 
 
+def practise(given: PracticeRun) -> None:
+    """Let the talker say lines for a number of seconds and learn those of its takes that judges choose. It needs
+    distillmos (the extra `natural`)."""
+    PracticeTrainer(CONFIG, given).train()
+
+
 def checkpoint(
     *, codec: Path, talker: Path, tokenizer: Path, out: Path, voices: tuple[str, ...] = (), sounds: Path | None = None
 ) -> None:
@@ -110,8 +117,8 @@ def save_held_out(tars: tuple[Path, ...], /, *, codec: Path, out: Path) -> None:
 
 STAGES = {
     "tokenizer": train_words, "shipped": take_shipped, "recordings": save_recordings, "codec": train_codec,
-    "encode": save_codes, "talker": train_talker, "own-codes": save_own_codes, "decoder": train_decoder,
-    "checkpoint": checkpoint, "held-out": save_held_out,
+    "encode": save_codes, "talker": train_talker, "practise": practise, "own-codes": save_own_codes,
+    "decoder": train_decoder, "checkpoint": checkpoint, "held-out": save_held_out,
 }  # fmt: skip
 
 if __name__ == "__main__":

@@ -153,6 +153,54 @@ class TalkerTraining:
 
 
 @dataclass(frozen=True)
+class PracticeTraining:
+    """How the talker learns from its own takes that judges chose."""
+
+    lines: int = 3600  # A round has so many lines: their takes are said and judged in 70 s on an H200.
+    # A line is said once at each pair of temperatures, of codebook 0 and of the other books: from what the runtime
+    # draws at to where takes differ much and some of them still are the best ones.
+    first_temperatures: tuple[float, ...] = (0.2, 0.2, 0.3, 0.4, 0.4, 0.5, 0.6, 0.7)
+    rest_temperatures: tuple[float, ...] = (0.0, 0.3, 0.0, 0.4, 0.3, 0.5, 0.4, 0.5)
+    tokens: int = 60  # Longer lines are left out: distillmos hears the first 7.7 s of a take.
+    held_out: int = 420  # So many lines are never learnt from. They score each round, by all voices.
+    # Lines that are as short as this, and questions, are drawn so many times as often: the former sounded worst, and
+    # the latter seldom rose.
+    short_words: int = 3
+    often: float = 1.6
+    # This voice says such a share of the questions beside its own, because it rose in the fewest of them.
+    asker: str = "hugo"
+    asker_share: float = 0.35
+    frames: int = 6  # A take of no more frames than this is none.
+    # Takes that are further from the line's median length are left out: they lack words, repeat them or stop in them.
+    length: float = 0.12  # It is a share of that length,
+    length_frames: int = 2  # and at least so many frames.
+    least_takes: int = 3  # Of fewer takes than this none is typical, so none is chosen.
+    natural_weight: float = 0.8  # It weighs distillmos, in points of 1 to 5.
+    # It weighs nats that a take's text is less likely than in the line's best take, of which there are `heard_most`
+    # at most: a point of naturalness is worth four nats.
+    heard_weight: float = 0.2
+    heard_most: float = 6.0
+    # It weighs semitones of a question's rise within `rise_range`; more than that sounds excited.
+    rise_weight: float = 0.35
+    rise_range: tuple[float, float] = (-1.0, 4.0)
+    least_rise: float = 2.0  # A question is not learnt from a take that rises by no more semitones than this.
+    heard_loss: float = 1.5  # Nor is a line from one that is so many nats worse understood than its best one.
+    clones: float = 1 / 3  # Beside each line so many takes by readers' voices are learnt, so that cloning stays.
+    voices: int = 400  # So many recordings of readers give these voices.
+    rounds: int = 3  # What the last rounds chose is learnt: more takes than one round has, none by a talker long gone.
+    steps: int = 80  # A round has so many steps, which see a take of the last rounds two or three times.
+    batch: int = 100_000  # So many tokens are said at once, the padding counted.
+    positions: int = 20_000  # A step has so many positions.
+    predictor_frames: int = 8192  # The predictor learns from so many frames of a step.
+    rate: float = 2e-4  # It is a third of the rate with which recorded speech is learnt, as this talker speaks well.
+    warmup_steps: int = 40
+    final_rate: float = 0.25  # The last round's takes would otherwise be made for nothing.
+    weight_decay: float = 0.01
+    clip: float = 1.0
+    seed: int = 9
+
+
+@dataclass(frozen=True)
 class Config:
     """The whole recipe."""
 
@@ -163,6 +211,7 @@ class Config:
     codec_training: CodecTraining = field(default_factory=CodecTraining)
     decoder_training: DecoderTraining = field(default_factory=DecoderTraining)
     talker_training: TalkerTraining = field(default_factory=TalkerTraining)
+    practice_training: PracticeTraining = field(default_factory=PracticeTraining)
     tokenizer_lines: int = 60_000  # The text's pieces are learnt from so many lines of the script.
     # Our own voices stand in the order of their ids in the codec vocabulary.
     speakers: tuple[str, ...] = ("clara", "maeve", "hugo", "owen")

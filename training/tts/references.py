@@ -57,6 +57,11 @@ class References:
         found = self._places.get((utterance.speaker, utterance.held_out, utterance.text))
         return found if found and found[1] - found[3] >= SHORTEST else None
 
+    def everyone(self) -> list[Place]:
+        """Give a place of every speaker who is trained on and of whom enough is there."""
+        trained = (place for (_, held_out, _), place in self._places.items() if not held_out)
+        return list({place[0]: place for place in trained if place[1] - place[3] >= SHORTEST}.values())
+
     def draw(self, places: Tensor) -> Tensor:
         """Draw waveforms float32 [B, 240000] of spans of 3 to 10 s, each repeated until it fills 10 s, that hold
         nothing of the utterances themselves. places: int64 [B, 4] of `place`."""

@@ -118,15 +118,17 @@ class Talker(nn.Module):
         return sum(table(codes[..., i]) for i, table in enumerate(tables))  # type: ignore[return-value]
 
     @torch.no_grad()
-    def likeliest(self, hidden: Tensor, first: Tensor) -> Tensor:
+    def likeliest(self, hidden: Tensor, first: Tensor, temperature: Tensor | None = None) -> Tensor:
         """Give the predictor's own greedy codes of books 1..K-1: hidden [N, hidden], codebook 0 int64 [N] -> int64 [N,
-        K - 1]. Shapes are static and nothing is read back, so it may stand in a captured graph."""
+        K - 1]. Shapes are static and nothing is read back, so it may stand in a captured graph. temperature: float32
+        [N], at which they are drawn instead."""
         predictor = self.code_predictor
         past = [Past() for _ in predictor.model.layers]
         given = torch.stack([hidden, self.model.codec_embedding(first)], 1)
         found: list[Tensor] = []
         for i, (table, head) in enumerate(zip(predictor.model.codec_embedding, predictor.lm_head, strict=True)):
-            found.append(head(predictor(given, past, i + 1 if i else 0)[:, -1]).argmax(-1))
+            logits = head(predictor(given, past, i + 1 if i else 0)[:, -1])
+            found.append(logits.argmax(-1) if temperature is None else drawn(logits, temperature))
             given = table(found[-1])[:, None]
         return torch.stack(found, 1)
 
@@ -137,6 +139,13 @@ class Talker(nn.Module):
         rows = torch.stack([hidden, self.model.codec_embedding(codes[:, 0]), *known], 1)
         out = self.code_predictor(rows)[:, 1:]
         return torch.einsum("nkd,kvd->nkv", out, torch.stack([head.weight for head in self.code_predictor.lm_head]))
+
+
+def drawn(logits: Tensor, temperature: Tensor) -> Tensor:
+    """Draw entries int64 [N] by logits [N, entries] at temperatures float32 [N]; at 0 these are the likeliest."""
+    # Gumbel's noise makes the largest value a draw from the softmax, and may be scaled by 0 where logits cannot.
+    chance = torch.rand_like(logits, dtype=torch.float32).clamp(1e-9, 1 - 1e-7)
+    return (logits.float() - (-chance.log()).log() * temperature[:, None]).argmax(-1)
 
 
 def official(talker: Talker) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ from training.tts.talker import ENCODER, Talker
 MEASURES = (
     "cross-entropy 0", "cross-entropy rest", "guide", "accuracy 0", "accuracy 1", "accuracy rest", "gradient norm",
 )  # fmt: skip
-_BETAS = (0.9, 0.95)
+BETAS = (0.9, 0.95)
 """AdamW's, as they are usual for language models."""
 # How far from the diagonal attention is free: so much of the text's length and so many tokens more.
 _GUIDE_WIDTH, _GUIDE_MARGIN = 0.08, 1.5
@@ -91,16 +91,25 @@ def with_own(
     return changed
 
 
-def losses(talker: Talker, batch: Batch, training: TalkerTraining, *, noise: bool, own: Tensor | None = None) -> Losses:
+def losses(
+    talker: Talker,
+    batch: Batch,
+    training: TalkerTraining,
+    *,
+    noise: bool,
+    own: Tensor | None = None,
+    voices: Tensor | None = None,
+) -> Losses:
     """Give the losses against the recorded codes. noise: replace input codes at random and drop parts of the input, as
     training does; own: shares of the frames that hold the model's own codes, as `with_own` takes them (None:
-    teacher-forced)."""
+    teacher-forced); voices: [C, hidden] of the cloned rows, where they are known (None: they are heard)."""
     codes = given = batch.codes
     if noise:
         share = training.code_noise * 2 * torch.rand(codes.shape[0], 1, 1, device=codes.device)
         bad = (torch.rand(codes.shape, device=codes.device) < share) & batch.frame[..., None]
         given = torch.where(bad, torch.randint(0, talker.size, codes.shape, device=codes.device), codes)
-    voices = heard_voices(talker, batch, training.narrow if noise else 0.0)
+    if voices is None:
+        voices = heard_voices(talker, batch, training.narrow if noise else 0.0)
     if own is not None:
         given = with_own(talker, batch, given, voices, own, training.own_first if noise else 0.0)
     x = embed(talker, batch, given, voices)
@@ -128,7 +137,7 @@ class TalkerStep(Step):
             for matrices, decay in ((True, training.weight_decay), (False, 0.0)):
                 chosen = [p for p in part if (p.dim() > 1) == matrices]
                 groups.append({"params": chosen, "weight_decay": decay, "pace": pace})
-        parts = {"talker": talker, "optimizer": Learner(groups, device, _BETAS, training.clip)}
+        parts = {"talker": talker, "optimizer": Learner(groups, device, BETAS, training.clip)}
         super().__init__(ranks, MEASURES, parts)
         self.talker, self.training = talker, training
         self.guide_weight = torch.ones((), device=device)
