@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from training.speech.script import load_scripts
 from training.stages import asked
 from training.transcript import lines_of
-from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
+from training.tts.checkpoint import load_talker, mix, save_checkpoint, save_talker
 from training.tts.codec import Codec, load_codec, save_codec
 from training.tts.codec_run import CodecRun, CodecTrainer, DecoderRun, DecoderTrainer
 from training.tts.codes import encode, own_codes
@@ -102,11 +102,15 @@ def practise(given: PracticeRun) -> None:
 
 
 def checkpoint(
-    *, codec: Path, talker: Path, tokenizer: Path, out: Path, voices: tuple[str, ...] = (), sounds: Path | None = None
-) -> None:
+    *, codec: Path, talker: Path, tokenizer: Path, out: Path, voices: tuple[str, ...] = (), sounds: Path | None = None,
+    before: Path | None = None, share: float = 0.35,
+) -> None:  # fmt: skip
     """Write the official-layout folder of codec, talker and tokenizer (a folder). voices: who may be asked for
-    (default: all); sounds: folder with the files that tell how words sound (training/sounds)."""
+    (default: all); sounds: folder with the files that tell how words sound (training/sounds); before: a talker that
+    this one began from, of whose weights it is given a share: practice costs some seldom words, which come back so."""
     decoder, trained = load_codec(codec), load_talker(talker, CONFIG)
+    if before is not None:
+        mix(trained, load_talker(before, CONFIG), share)
     save_checkpoint(CONFIG, decoder, trained, tokenizer, voices or CONFIG.speakers, out, sounds)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import torch
 from tokenizers import Tokenizer
 
 from training.checkpoint import TOKENIZER, WEIGHTS, halved, load_weights, save_folder, save_weights, write_json
@@ -117,6 +118,13 @@ def load_talker(path: Path, config: Config, dropout: float = 0.0) -> Talker:
     talker = Talker(replace(config.talker, text_vocab_size=pieces), config.codec, config.speaker, dropout)
     talker.load_state_dict(weights)
     return talker.eval()
+
+
+@torch.no_grad()
+def mix(talker: Talker, other: Talker, share: float) -> None:
+    """Give a talker such a share of the weights of another of its shape."""
+    for mine, theirs in zip(talker.parameters(), other.parameters(), strict=True):
+        mine.lerp_(theirs, share)
 
 
 def save_checkpoint(

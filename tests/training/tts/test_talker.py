@@ -15,7 +15,7 @@ import torch
 from tests.training.tts.shapes import CONFIG, by_steps, layout, random_codes, rows, tokenizer
 from training.ranks import Ranks
 from training.speech.sounds import FILES
-from training.tts.checkpoint import load_talker, save_checkpoint, save_talker
+from training.tts.checkpoint import load_talker, mix, save_checkpoint, save_talker
 from training.tts.codec import Codec
 from training.tts.prompt import codec_ids, lay_out
 from training.tts.rows import Batch, Bucket
@@ -158,6 +158,16 @@ def test_the_guide_wants_the_diagonal(tmp_path: Path) -> None:
         spoken = int(np.clip(batch.text_at[0, position].item(), first, last - 1))
         right[0, position, spoken] = wrong[0, position, last - 1 - (spoken - first)] = 1.0
     assert guide_loss(right, batch) < 0.2 < guide_loss(wrong, batch)
+
+
+def test_a_mixture_has_its_share_of_each_weight() -> None:
+    first, second = small(), small()
+    with torch.no_grad():
+        for ones, fives in zip(first.parameters(), second.parameters(), strict=True):
+            ones.fill_(1.0)
+            fives.fill_(5.0)
+    mix(first, second, 0.25)
+    assert {float(value) for p in first.parameters() for value in p.unique()} == {2.0}
 
 
 def test_a_checkpoint_has_the_official_layout(tmp_path: Path) -> None:
