@@ -92,20 +92,24 @@ def add(
 ) -> None:
     """Make a voice from a recording, with a model that can clone. One of that name is replaced."""
     from clients.voices import add_voice
+    from streaming.people import People
 
     if listen:
         if url is not None or model is not None or text is not None:
             raise Failure(
                 "--listen keeps a voice print on this machine, so leave --url, --tts-model and --text out", MISUSED
             )
+        before = [one.name for one in People().all()]
         made = _know(name, recordings)
     elif len(recordings) > 1:
         raise Failure("a voice to speak with is made of one recording; --listen takes several", MISUSED)
-    elif url is not None:
-        made = add_voice(url, name, recordings[0], text, key=key).id
     else:
-        made = _clone(model, name, recordings[0], text)
-    print(f"added {made}")
+        before = [voice.id for voice in found(model, url, key)]
+        if url is not None:
+            made = add_voice(url, name, recordings[0], text, key=key).id
+        else:
+            made = _clone(model, name, recordings[0], text)
+    print(f"{'replaced' if made.casefold() in map(str.casefold, before) else 'added'} {made}")
 
 
 @app.command("remove", epilog="Example: hearsay voices remove grandma")

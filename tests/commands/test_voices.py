@@ -33,6 +33,7 @@ def test_the_voices_of_a_model_are_listed(hearsay: Run, tts_directory: Path):
 def test_a_voice_is_added_spoken_with_and_removed(hearsay: Run, tts_directory: Path, tmp_path: Path):
     """From a recording; the user's directory is the tests' own."""
     assert hearsay("voices", "add", "grandma", CLIP, "--tts-model", tts_directory).stdout == "added grandma\n"
+    assert hearsay("voices", "add", "Grandma", CLIP, "--tts-model", tts_directory).stdout == "replaced grandma\n"
     listed = hearsay("voices", "--tts-model", tts_directory).stdout.splitlines()
     assert listed[-1].split() == ["grandma", "cloned", "grandma"]
     said = hearsay("say", "Good evening.", "--voice", "grandma", "--tts-model", tts_directory, "-o", tmp_path / "a.wav")
@@ -71,6 +72,7 @@ def test_who_is_known_by_voice(hearsay: Run, tts_directory: Path, tmp_path: Path
     """Added from several recordings, listed, told in transcripts and forgotten, all on this machine."""
     anna = [DATA / "clips/9460fd864aba.opus", DATA / "clips/dd4c95f6ad9b.opus"]
     assert hearsay("voices", "add", "--listen", "Anna Lee", *anna).stdout == "added Anna Lee\n"
+    assert hearsay("voices", "add", "--listen", "Anna Lee", *anna).stdout == "replaced Anna Lee\n"
     listed = hearsay("voices", "--tts-model", tts_directory).stdout.splitlines()
     assert listed[-1].split() == ["Anna", "Lee", "known", "Anna", "Lee"]
     assert json.loads(hearsay("voices", "--json").stdout.splitlines()[-1])["kind"] == "known"
@@ -107,6 +109,7 @@ def test_the_voices_of_a_daemon(hearsay: Run, talking_url: str, tts_directory: P
     here = hearsay("voices", "--tts-model", tts_directory, "--json").stdout
     assert hearsay("voices", "--url", talking_url, "--json").stdout == here
     assert hearsay("voices", "add", "me", CLIP, "--url", talking_url).stdout == "added me\n"
+    assert hearsay("voices", "add", "me", CLIP, "--url", talking_url).stdout == "replaced me\n"
     assert hearsay("voices", "--url", talking_url).stdout.splitlines()[-1].split() == ["me", "cloned", "me"]
     assert hearsay("voices", "remove", "me", "--url", talking_url).stdout == "removed me\n"
     assert hearsay("voices", "--url", talking_url, "--json").stdout == here
