@@ -16,10 +16,10 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Message, Receive, Scope
 
+from daemon import messages
 from daemon.config import Settings
 from daemon.fields import Understood
 from daemon.form import SPOOL_BYTES, BrokenForm, read
-from daemon.messages import misfit, wrong_field
 from daemon.refusal import Refused
 
 B = TypeVar("B")
@@ -89,9 +89,9 @@ def decoded(data: bytes, decoder: "msgspec.json.Decoder[B]") -> B:
         Refused: 400 naming the field that is wrong.
     """
     try:
-        return decoder.decode(data)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise _misfit(error, wrong_field(data, decoder.type)) from None
+        return messages.decoded(data, decoder)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise _misfit(error, messages.wrong_field(data, decoder.type)) from None
 
 
 def converted(fields: dict[str, Any], kind: type[B]) -> B:
@@ -103,7 +103,7 @@ def converted(fields: dict[str, Any], kind: type[B]) -> B:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except (msgspec.ValidationError, RecursionError) as error:
-        raise _misfit(error, misfit(fields, kind, strict=False)) from None
+        raise _misfit(error, messages.misfit(fields, kind, strict=False)) from None
 
 
 class FormFields:

@@ -1,5 +1,6 @@
 """What the sockets have in common: messages as JSON, and an error as a message."""
 
+from codecs import BOM_UTF8
 from typing import Annotated, Any, Final, TypeVar, cast, get_args, get_origin
 
 import msgspec
@@ -31,16 +32,21 @@ def decoded(text: str | bytes, decoder: "msgspec.json.Decoder[M]") -> M:
         msgspec.MsgspecError: not JSON, or none of the messages that ``decoder`` knows.
     """
     try:
-        return decoder.decode(text)
+        return decoder.decode(_unmarked(text))
     except RecursionError:
         raise msgspec.ValidationError("nested too deeply") from None
+
+
+def _unmarked(text: str | bytes) -> str | bytes:
+    """``text`` without a byte order mark before it, which Windows writes and a reader may ignore (RFC 8259, 8.1)."""
+    return text.removeprefix("\ufeff") if isinstance(text, str) else text.removeprefix(BOM_UTF8)
 
 
 def wrong_field(message: str | bytes, kind: Any) -> str | None:
     """The field because of which ``message`` is no ``kind``, such as ``item.content[0].type``; None where the message
     is no JSON, or no single field is to blame."""
     try:
-        return misfit(msgspec.json.decode(message), kind) or None
+        return misfit(msgspec.json.decode(_unmarked(message)), kind) or None
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
         return None
 

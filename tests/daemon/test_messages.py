@@ -5,8 +5,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.messages import wrong_field
-from daemon.openai.realtime.client_events import Command
+from daemon import body
+from daemon.messages import decoded, wrong_field
+from daemon.openai.realtime.client_events import Command, commands, event_id
 from daemon.openai.realtime.spec import Spec
 from daemon.openai.speech import _Body as SpeechBody
 
@@ -43,3 +44,13 @@ def test_the_field_that_is_wrong_is_named(message: str, kind: Any, field: str | 
     with pytest.raises(msgspec.MsgspecError):
         msgspec.json.decode(message, type=kind)
     assert wrong_field(message, kind) == field
+
+
+def test_a_byte_order_mark_before_json_is_ignored():
+    """One, in a message, in what its error tells, and in a body."""
+    cancel = '\ufeff{"type": "response.cancel", "event_id": "a"}'
+    assert decoded(cancel, commands).event_id == decoded(cancel.encode(), commands).event_id == event_id(cancel) == "a"
+    assert body.decoded(cancel.encode(), commands).event_id == "a"
+    assert wrong_field('\ufeff{"type": "x"}', Command) == "type"
+    with pytest.raises(msgspec.DecodeError):
+        decoded(f"\ufeff{cancel}", commands)

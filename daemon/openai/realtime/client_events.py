@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from daemon.messages import Whole, wrong_field
+from daemon.messages import Whole, decoded, wrong_field
 from daemon.openai.realtime.items import Item
 
 
@@ -114,8 +114,8 @@ _ids: Final = msgspec.json.Decoder(_Id)
 def event_id(text: str) -> str | None:
     """The id of an event that was not understood; None where it has none."""
     try:
-        found = _ids.decode(text).event_id
-    except (msgspec.MsgspecError, RecursionError):
+        found = decoded(text, _ids).event_id
+    except msgspec.MsgspecError:
         return None
     return found[:512] if isinstance(found, str) else None
 
