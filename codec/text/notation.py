@@ -5,8 +5,12 @@ from typing import Final
 
 from codec.text import numbers
 
-_CHESS: Final = re.compile(r"([KQRBN])([a-h]?[1-8]?)(x?)([a-h])([1-8])([+#]?)")
-_CHESSMEN: Final = {"K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight"}
+_CHESS: Final = re.compile(
+    r"(?=[KQRBN]|[a-h]x|[a-h][18]=)([KQRBN]?)([a-h]?[1-8]?)(x?)([a-h])([1-8])(?:=([QRBN]))?([+#]?)"
+)
+_CASTLES: Final = re.compile(r"O-O(-O)?([+#]?)")
+_CHESSMEN: Final = {"": "", "K": "king", "Q": "queen", "R": "rook", "B": "bishop", "N": "knight"}
+_ENDINGS: Final = {"": "", "+": "check", "#": "mate"}
 _ELEMENTS: Final = (
     "He|Li|Be|Ne|Na|Mg|Al|Si|Cl|Ar|Ca|Sc|Ti|Cr|Mn|Fe|Co|Ni|Cu|Zn|Ga|Ge|As|Se|Br|Kr|Rb|Sr|Zr|Mo|Ag|Cd|Sn|Sb|Te|Xe|Cs"
     "|Ba|Pt|Au|Hg|Pb|Bi|Ra|Th|H|B|C|N|O|F|P|S|K|V|Y|I|W|U"
@@ -21,15 +25,21 @@ _CHARGES: Final = {"+": "plus", "-": "minus", "−": "minus"}
 
 def say_notation(core: str) -> str | None:
     """``"Nf3"`` → knight f three, ``"CaCO3"`` → C a C O three; None where it is neither."""
-    if core[0] in _CHESSMEN and (move := _CHESS.fullmatch(core)):
-        man, whence, takes, file, row, end = move.groups()
-        ending = {"+": "check", "#": "mate"}.get(end, "")
-        said = (_CHESSMEN[man], characters(whence), "takes" if takes else "", file, numbers.cardinal(row), ending)
-        return " ".join(part for part in said if part)
+    if castles := _CASTLES.fullmatch(core):
+        return _joined("castles", castles[1] and "long", _ENDINGS[castles[2]])
+    if move := _CHESS.fullmatch(core):
+        man, whence, takes, file, row, queened, end = move.groups()
+        square = f"{file} {numbers.cardinal(row)}"
+        becomes = queened and f"equals {_CHESSMEN[queened]}"
+        return _joined(_CHESSMEN[man], characters(whence), takes and "takes", square, becomes, _ENDINGS[end])
     if not _MOLECULE.fullmatch(core):
         return None
     parts: list[str] = re.findall(r"\d+|[A-Za-z]|[-+−]", core)
     return " ".join(numbers.cardinal(part) if part.isdecimal() else _CHARGES.get(part, part) for part in parts)
+
+
+def _joined(*parts: str | None) -> str:
+    return " ".join(part for part in parts if part)
 
 
 def reacts(before: str, following: str | None) -> bool:

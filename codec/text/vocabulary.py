@@ -215,7 +215,7 @@ WORDS: Final = {
     "am/pm": "a m or p m",
     "AM/PM": "A M or P M",
     "y/o": "year old", "M-F": "monday to friday", "M–F": "monday to friday", "Tu/Th": "tuesday thursday",
-    "O-O": "O O", "O-O-O": "O O O", "lim": "limit",
+    "lim": "limit",
 }  # fmt: skip
 """Words that no rule reads."""
 COMMANDS: Final = {
