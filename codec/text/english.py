@@ -291,6 +291,8 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
      lambda m: f"{say_mixed_number(m[1], m[2])}{m[3].replace('-', ' ')}"),
     (r"(?-i:(UTC|GMT)([-−+±])(\d\d?)(?::?(\d\d))?)", lambda m: f"{' '.join(m[1])} "
      + numbers.sign(m[2]) + numbers.cardinal(str(int(m[3]))) + (f" {numbers.pair(m[4])}" if int(m[4] or 0) else "")),
+    (r"([a-z]):((?:\\[\w.@+~-]*)+)", lambda m: " ".join(
+        (m[1], "colon", *(f"backslash {say_word(name)}" for name in m[2].split("\\")[1:])))),
     (r"(\d+/\d+)-([a-z]+)", lambda m: f"{singular(say_word(m[1]))} {unit_name(m[2]) or m[2]}"),
     (r"(\d)/([xyzn])", lambda m: f"{numbers.cardinal(m[1])} over {m[2]}"),
     (r"24[-x×]7", lambda _: "twenty four seven"),
