@@ -71,6 +71,7 @@ _TITLES: Final = frozenset("king queen pope emperor empress tsar czar kaiser pri
 _REIGNS: Final = frozenset("of took ruled reigned died became succeeded married ascended and in coin coins".split())
 """Words before and after a ruler's name with "I", by which that is a number and nobody who speaks."""
 _SMALL_ROMAN: Final = frozenset("ii iii iv vi vii viii ix xi xii xiii xiv xv xvi".split())
+_ROMAN_SPAN: Final = re.compile("([IVX]+)[-–]([IVX]+)")
 _COUNTDOWN: Final = re.compile(r"T-(\d+)")
 _OF_FIRMS: Final = frozenset("and said says is was has had will co company corp inc stock".split())
 """Words before which "3M" is the firm and no three million."""
@@ -288,6 +289,11 @@ def read_after(before: str, earlier: str, core: str, tail: str = "", following: 
         return f"the first{possessive}" if sure else None
     if stem in _SMALL_ROMAN and word.lower() in PARTS and not parted:
         return numbers.cardinal(ROMAN[stem.upper()])
+    parts = not parted and not PARTS.isdisjoint((word.lower(), word.lower().removesuffix("s")))
+    if parts and (span := _ROMAN_SPAN.fullmatch(core.upper())):
+        low, high = (NUMERALS.get(letters, "0") for letters in span.groups())
+        if 0 < int(low) < int(high):
+            return f"{numbers.cardinal(low)} to {numbers.cardinal(high)}"
     if stem in NUMERALS and word.lower() in _EVENTS and not parted:
         return numbers.cardinal(NUMERALS[stem]) + possessive
     if stem == "I" and word in _KINDS and (following or "").rstrip(MARKS) in _OF_KINDS:
