@@ -52,6 +52,8 @@ _UNTIL: Final = re.compile(rf"(\d{{1,2}}(?:st|nd|rd|th)?|['’]\d\d|\d{{4}})([-�
 _MONTH_UNTIL: Final = re.compile(rf"((?:{'|'.join(MONTH)})\.?)([-–])(\d{{1,2}})", re.I)
 _UNIT_UNTIL: Final = re.compile(r"([A-Za-zμ°%]{1,3})([-–])(\d[\d,.]*)")
 """The day and the month between which a range has no white space."""
+_EQUALS: Final = re.compile(rf"([A-Za-zα-ω]{{1,2}})(=)([-−]?{english.QUANTITY}[.,;:!?]?)")
+"""A letter and its number, which may have its unit behind it."""
 _ARTICLES: Final = frozenset(("a", "an", "A", "An"))
 """Words after which a measure is in the singular: "a $20 bill", "a 5 km run"."""
 
@@ -120,12 +122,12 @@ class TextStream:
     # ---------------------------------------------------------------- words → groups
 
     def _take_apart(self, word: WrittenWord, items: list[Item]) -> None:
-        """Take a word, or the three that "15–May" of "April 15–May 1" is."""
+        """Take a word, or the three that "15–May" of "April 15–May 1" is, or "A=440" of "A=440 Hz"."""
         if word.text.isalnum():  # Nothing parts it.
             self._take(word, items)
             return
         last = self._group[-1].text if self._group else self._before
-        until = _UNTIL.fullmatch(word.text) if month(last.rstrip(".")) else None
+        until = (_UNTIL if month(last.rstrip(".")) else _EQUALS).fullmatch(word.text)
         if last.isdecimal():
             until = _MONTH_UNTIL.fullmatch(word.text)
             unit = _UNIT_UNTIL.fullmatch(word.text)
