@@ -1,9 +1,9 @@
 """Markup in raw text: what is meant for a program and not for a reader is taken out as the text arrives.
 
 Tags of HTML and SSML, character references (``&amp;``), fenced code, the thoughts that a language model writes between
-``<think>`` and ``</think>``, and words that were hyphenated at the end of a line. Only what is certain is taken out:
-"a <b and c" has no tag in it. What may still become a tag or a reference is held back for a few characters, at most
-``LONGEST`` of them; how the text is cut changes nothing.
+``<think>`` and ``</think>``, the colours of a terminal, and words that were hyphenated at the end of a line. Only what
+is certain is taken out: "a <b and c" has no tag in it. What may still become a tag or a reference is held back for a
+few characters, at most ``LONGEST`` of them; how the text is cut changes nothing.
 """
 
 import html
@@ -49,6 +49,8 @@ _OPEN: Final = re.compile(
 """A tag that has not ended: each attribute but the last has a value, so that "a <b and" is none."""
 _ATTRIBUTE: Final = re.compile(r"""([\w:-]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<>=`/]+))""")
 _TIME: Final = re.compile(r"\s*\+?(\d{1,6}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s)\s*")
+_ESCAPE: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*([@-~])?)?")
+"""What tells a terminal a colour or a place (ECMA-48, 5.4), or its beginning."""
 _REFERENCE: Final = re.compile(r"&(?:#(?:\d*|[xX][0-9a-fA-F]*)|[a-zA-Z]\w*)?\Z")
 
 
@@ -120,7 +122,7 @@ class Markup:
         if not self._held:
             fence = c in "`~" and self._line_begins
             formula = c == "\\" or (c == "$" and not self._after_word)
-            if c in "<&" or fence or formula or (c == "-" and self._after_letter):
+            if c in "<&\x1b" or fence or formula or (c == "-" and self._after_letter):
                 self._held.append((c, place))
             else:
                 yield self._given(c, place)
@@ -131,6 +133,8 @@ class Markup:
                 yield from self._tag()
             case "&":
                 yield from self._reference()
+            case "\x1b":
+                yield from self._escape()
             case "-":
                 yield from self._hyphen()
             case "$" | "\\":
@@ -205,6 +209,14 @@ class Markup:
             for c in meant:  # A "<" that was written as a reference begins no tag.
                 yield self._given(c, place)
         elif len(text) > LONGEST_REFERENCE or not _REFERENCE.match(text):
+            yield from self._release()
+
+    def _escape(self) -> Iterator[Passed]:
+        text = "".join(c for c, _ in self._held)
+        begun = _ESCAPE.fullmatch(text)
+        if begun and begun[1]:
+            self._held = []
+        elif not begun or len(text) > LONGEST:
             yield from self._release()
 
     def _formula(self) -> Iterator[Passed]:

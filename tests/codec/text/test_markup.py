@@ -41,6 +41,8 @@ def shown(pieces: list[Passed]) -> str:
         ('<a href="http://x.y">link</a> <unknown> </b', "link <unknown> </b"),
         (f'<a b="{"c" * LONGEST}">', f'<a b="{"c" * LONGEST}">'),
         ("<think>never ended", ""),
+        ("\x1b[31mred\x1b[0m, \x1b[38;2;9;9;9mb\x1b[Kold\x1b[m", "red, bold"),
+        ("\x1b]a\x1b\x1b[1mb\x1b[é\x1b[3", "\x1b]a\x1bb\x1b[é\x1b[3"),
     ],
 )
 def test_markup_is_taken_out(text: str, left: str) -> None:
@@ -50,7 +52,8 @@ def test_markup_is_taken_out(text: str, left: str) -> None:
 
 @given(
     st.lists(
-        st.sampled_from([*"<>&;/-\n`~ab =\"'", "<b>", "<break time='1s'/>", "&amp;", "```", "think>"]), max_size=30
+        st.sampled_from([*"<>&;/-\n`~ab =\"'", "<b>", "<break time='1s'/>", "&amp;", "```", "think>", "\x1b[", "1m"]),
+        max_size=30,
     ),
     st.integers(1, 9),
 )
