@@ -28,15 +28,15 @@ def say_address(core: str) -> str | None:
     """A word without the marks around it as an address; None where it is none."""
     if not any(pattern.fullmatch(core) for pattern in _ADDRESSES):
         return None
-    return _parts(core.split("://", 1)[-1].removeprefix("www.").rstrip("/"))
+    return say_parts(core.split("://", 1)[-1].removeprefix("www.").rstrip("/"))
 
 
 def say_network(core: str) -> str | None:
     """An IPv4 address, with the length of its network's prefix or with a port; None where it is none."""
     m = _NETWORK.fullmatch(core)
     if m is None or not m[2]:
-        return _parts(core) if m else None
-    return f"{_parts(m[1])} {_port(m[2][1:]) if m[2][0] == ':' else f'slash {numbers.cardinal(m[2][1:])}'}"
+        return say_parts(core) if m else None
+    return f"{say_parts(m[1])} {_port(m[2][1:]) if m[2][0] == ':' else f'slash {numbers.cardinal(m[2][1:])}'}"
 
 
 def _port(digits: str) -> str:
@@ -45,7 +45,7 @@ def _port(digits: str) -> str:
 
 def say_path(text: str) -> str | None:
     """A path of files; None where ``text`` is none."""
-    return _parts(text.rstrip("/")) if _PATH.fullmatch(text) else None
+    return say_parts(text.rstrip("/")) if _PATH.fullmatch(text) else None
 
 
 def say_dot_name(core: str) -> str | None:
@@ -54,6 +54,7 @@ def say_dot_name(core: str) -> str | None:
     return f"dot {name[1]}" if name else None
 
 
-def _parts(text: str) -> str:
+def say_parts(text: str) -> str:
+    """Names, signs and every digit of an address."""
     runs = re.findall(r"\d+|[^\d\s]+", text.translate(_SIGNS))
     return " ".join(numbers.digits(run) if run[0].isdecimal() else run for run in runs)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from codec.text import numbers
-from codec.text.addresses import say_address, say_dot_name, say_network
+from codec.text.addresses import say_address, say_dot_name, say_network, say_parts
 from codec.text.dates import say_date, say_slashed
 from codec.text.formula import FUNCTIONS, say_formula
 from codec.text.notation import characters, say_notation
@@ -215,6 +215,13 @@ def _measured_sides(m: re.Match[str]) -> str:
     return f"{said} {unit if name is None else name if hyphen else plural(name)}"
 
 
+def _drive_path(m: re.Match[str]) -> str:
+    """``"C:\\Users"``: by its parts, as addresses are, but a name of letters and digits as any other word."""
+    drive, *names = m[0].split("\\")
+    said = (say_word(name) if name.isalnum() else say_parts(name) for name in names)
+    return " backslash ".join((f"{drive[0]} colon", *said))
+
+
 def _model(m: re.Match[str]) -> str:
     """``"i7-13700K"``: the hyphen in a product's name is no range."""
     series, number = m[0].split("-")
@@ -291,8 +298,7 @@ _WRITTEN: Final[tuple[tuple[str, Rule], ...]] = (
      lambda m: f"{say_mixed_number(m[1], m[2])}{m[3].replace('-', ' ')}"),
     (r"(?-i:(UTC|GMT)([-−+±])(\d\d?)(?::?(\d\d))?)", lambda m: f"{' '.join(m[1])} "
      + numbers.sign(m[2]) + numbers.cardinal(str(int(m[3]))) + (f" {numbers.pair(m[4])}" if int(m[4] or 0) else "")),
-    (r"([a-z]):((?:\\[\w.@+~-]*)+)", lambda m: " ".join(
-        (m[1], "colon", *(f"backslash {say_word(name)}" for name in m[2].split("\\")[1:])))),
+    (r"[a-z]:(?:\\[\w.@+~-]*)+", _drive_path),
     (r"(\d+/\d+)-([a-z]+)", lambda m: f"{singular(say_word(m[1]))} {unit_name(m[2]) or m[2]}"),
     (r"(\d)/([xyzn])", lambda m: f"{numbers.cardinal(m[1])} over {m[2]}"),
     (r"24[-x×]7", lambda _: "twenty four seven"),
