@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from audio.pitch import rise
 from bench.material import Material, progress
 from bench.naturalness import Floats, opinions
 from bench.peers import hear
-from bench.pitch import rise
 from bench.row import NotMeasured, Row
 from bench.sentences import Sentence
 from bench.spoken import RATE, Spoken, say_all

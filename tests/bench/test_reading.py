@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from audio.pitch import pitch, rise
 from bench.material import Material
 from bench.naturalness import Floats
-from bench.pitch import pitch, rise
 from bench.reading import lines, mistakes, question_row, reading_rows
 from bench.row import NotMeasured
 from bench.sentences import Sentence

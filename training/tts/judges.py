@@ -1,5 +1,5 @@
 """Judges of what the talker says: how natural it sounds (distillmos), how likely Whisper finds the written text of it,
-and by how much a question rises (bench/pitch.py). None of them is ours.
+and by how much a question rises (audio/pitch.py). None of them is ours.
 
 They hear takes as the runtime gives them out, decoded without a past and with a soft beginning, at 16 kHz.
 """
@@ -23,7 +23,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.pitch import rise
+from audio.pitch import rise
 from codec.output import FADE_SECONDS, LEAD_SECONDS, LOUD
 from training.asr.teacher import frames, load_teacher
 from training.checkpoint import TOKENIZER
