@@ -83,7 +83,7 @@ class Trainer(ABC):
 
     save_every = 60.0  # A run saves after so many seconds,
     report_every = 200  # and reports after so many steps.
-    step_seconds = 0.0  # A step that lasts so long is not begun where less time is left.
+    step_seconds = 0.0  # A step that lasts so long, the same on all ranks, is not begun where less time is left.
 
     def __init__(self, name: str, given: Given, config: Any, measures: Sequence[str], seed: int) -> None:
         """config: a dataclass, which NAME.json tells."""
@@ -142,7 +142,7 @@ class Trainer(ABC):
         sums = torch.zeros(len(self._measures), device=self.device)
         first, reported, saved = self.count, self.seconds, self.seconds
         length = self.ranks.same(min(self.given.seconds, self._before + self.given.until - time.time()))
-        while (spent := self.ranks.same(self.seconds)) + self.ranks.same(self.step_seconds) < length:
+        while (spent := self.ranks.same(self.seconds)) + self.step_seconds < length:
             sums += self.step(spent / length)
             self.count += 1
             if self.device.type == "cuda" and self.count % 25 == 0:

@@ -107,7 +107,7 @@ def checkpoint(
 ) -> None:  # fmt: skip
     """Write the official-layout folder of codec, talker and tokenizer (a folder). voices: who may be asked for
     (default: all); sounds: folder with the files that tell how words sound (training/sounds); before: a talker that
-    this one began from, of whose weights it is given a share: practice costs some seldom words, which come back so."""
+    this one began from, of whose weights it is given a share: after practice fewer sentences fail so."""
     decoder, trained = load_codec(codec), load_talker(talker, CONFIG)
     if before is not None:
         mix(trained, load_talker(before, CONFIG), share)

@@ -115,7 +115,7 @@ class PracticeTrainer(Trainer):
             self.ranks.mean(self.learner.gradient)
             self.learner.step()
         self.talker.eval()
-        self.step_seconds = max(self.step_seconds, self.seconds - began)
+        self.step_seconds = self.ranks.same(max(self.step_seconds, self.seconds - began))
         return torch.cat([torch.tensor(told, device=self.device), sums / t.steps])
 
     def _gradients(self, takes: Sequence[Take]) -> Tensor:
